@@ -17,7 +17,7 @@ from typing import Any
 from dp_accounting.pld import privacy_loss_distribution as peer
 
 from lapwing.privacy.analysis.composition import Composition, compose_fixed
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from noise import aligned
 
 RESULTS = Path(__file__).resolve().parent / "results" / "composition.md"

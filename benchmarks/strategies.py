@@ -25,7 +25,7 @@ import lapwing as lw
 from lapwing.data import health
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.ranges.components import cells
-from lapwing.mechanisms.ranges.marginals import LaplaceMarginals, Marginals
+from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
 from lapwing.privacy.loss import ZCDP
 from noise import aligned, environment

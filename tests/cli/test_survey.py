@@ -22,11 +22,11 @@ from lapwing.cli.main import app
 from lapwing.cli.survey import _links, _words
 from lapwing.errors import Misconfigured
 from lapwing.survey import read_survey
-from lapwing.survey.app import make_app
+from lapwing.survey.report_store import hash_code, make_code
 from lapwing.survey.serving import Listening
 from lapwing.survey.simulate import Simulated
 from lapwing.survey.sqlite_store import SqliteSurveyStore
-from lapwing.survey.store import hash_code, make_code
+from lapwing.survey.survey_app import make_app
 from lapwing.survey.wire import Reader
 from support.surveys import survey_text
 from support.tape import SeededBits
@@ -88,7 +88,7 @@ def test_results_of_nothing_and_of_another_survey_say_so(lapwing: Run) -> None:
     write("overtime", "mood")
     with pytest.raises(Misconfigured, match="no reports yet"):
         lapwing("results")
-    with pytest.raises(Misconfigured, match="no store that surveys know"):
+    with pytest.raises(Misconfigured, match="not a supported store"):
         lapwing("results", "--store", "mysql://host/database")
     answered(3)
     assert "Do not report" in lapwing("results")

@@ -40,8 +40,8 @@ from lapwing.collect.respondent import Collected, Respondent
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.privacy.loss import Pure
 from lapwing.survey import wire
-from lapwing.survey.app import SurveyServer
-from lapwing.survey.question import LN_3, TwoCoins
+from lapwing.survey.survey_app import SurveyServer
+from lapwing.survey.survey_question import LN_3, TwoCoins
 from support.local_laws import assert_private, law_of
 from support.members import classes_in, concrete, lacking, modules_in, plant
 from support.tape import SeededBits

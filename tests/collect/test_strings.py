@@ -72,7 +72,7 @@ def test_every_string_is_reached_by_extension() -> None:
 
 @pytest.mark.parametrize("value", ["", "A", "a b", 3, None, "naïve"])
 def test_a_text_of_other_letters_is_refused(value: Any) -> None:
-    with pytest.raises(Misconfigured, match="letters from the alphabet"):
+    with pytest.raises(Misconfigured, match="characters outside the alphabet"):
         FrequentStrings(epsilon=1).respond(value)
 
 

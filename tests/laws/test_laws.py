@@ -28,7 +28,7 @@ from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.mechanisms.choice.response import RandomizedResponse
 from lapwing.numbers import Enclosure, ball, enclose
 from lapwing.privacy import ZCDP, Approximate, BoundedRange, Loss, Pure, group_delta
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import tightest_delta, tightest_epsilon
 
 always = settings(deadline=None, derandomize=True, max_examples=40)

@@ -33,7 +33,7 @@ PARTS = {
     "ZCDPFamily": "tests/mechanisms/test_fitting.py::test_no_mechanism_loses_more_than_its_price",
     "DistanceTest": "tests/mechanisms/local/test_propose_test_release.py::test_threshold_is_the_least_that_keeps_delta",
     "SmoothNoise": "tests/mechanisms/local/test_smooth_noise.py::test_laplace_keeps_delta_under_slide_and_dilation",
-    "Pieces": "tests/mechanisms/quantiles/test_single.py::test_draws_follow_the_law",
+    "Pieces": "tests/mechanisms/quantiles/test_single_quantile.py::test_draws_follow_the_law",
     "Aim": "tests/mechanisms/quantiles/test_grid_quantile.py::test_every_neighbour_stays_within_epsilon",
     "Crossing": "tests/mechanisms/sparse/test_crossing.py::test_laplace_loss_is_within_the_lemma",
     "Run": "tests/mechanisms/sparse/test_vector.py::test_every_neighbour_pair_stays_within_epsilon",

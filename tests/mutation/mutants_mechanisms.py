@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutant import Mutant
 
 NOISE = ("tests/mechanisms/additive/test_laplace.py", "tests/mechanisms/additive/test_gaussian.py")
-SOFT = ("tests/mechanisms/moments/test_mean.py", "tests/mechanisms/moments/test_values.py")
+SOFT = ("tests/mechanisms/moments/test_mean.py", "tests/mechanisms/moments/test_moment_values.py")
 KEYS = (
     "tests/mechanisms/keys/test_selection.py",
     "tests/mechanisms/keys/test_threshold.py",
@@ -77,7 +77,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "2 * mechanism.rho",
         "4 * mechanism.rho",
         "half the variance",
-        ("tests/mechanisms/ranges/test_marginals.py",),
+        ("tests/mechanisms/ranges/test_noisy_marginals.py",),
     ),
     Mutant(
         "contrasts taken for shorter",
@@ -85,7 +85,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "sizes[i] * (sizes[i] - 1)",
         "sizes[i]",
         "the sensitivity of whole contrasts is larger",
-        ("tests/mechanisms/ranges/test_marginals.py",),
+        ("tests/mechanisms/ranges/test_noisy_marginals.py",),
     ),
     Mutant(
         "every table at the whole epsilon",
@@ -93,7 +93,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "self.epsilon / len(self.measured)",
         "self.epsilon",
         "tables compose",
-        ("tests/mechanisms/ranges/test_marginals.py",),
+        ("tests/mechanisms/ranges/test_noisy_marginals.py",),
     ),
     Mutant(
         "forget the cells of a unit",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutant import Mutant
 
 LAW = ("tests/survey/test_programs.py",)
-TAKEN = ("tests/survey/test_stores.py", "tests/survey/test_app.py")
+TAKEN = ("tests/survey/test_stores.py", "tests/survey/test_survey_app.py")
 SAID = ("tests/survey/test_results.py", "tests/survey/test_multiple_choice.py", "tests/survey/test_numeric.py")
 READ = ("tests/survey/test_read_toml.py",)
 

@@ -18,7 +18,7 @@ from flint import arb
 from lapwing.noise import block
 from lapwing.noise.bits import BitSource, Words
 from lapwing.noise.block import sample_block
-from lapwing.noise.table import NoiseLaw, NoiseTable, WordSizes, build_table, table_of
+from lapwing.noise.noise_table import NoiseLaw, NoiseTable, WordSizes, build_table, table_of
 from lapwing.numbers import Enclosure, ball, enclose
 from support import chi
 from support.chi import assert_fits, assert_misfits

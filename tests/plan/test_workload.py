@@ -29,7 +29,7 @@ from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Interval, Type
 from lapwing.mechanisms.cells import NoisyMarginals, NoisyRanges
 from lapwing.mechanisms.ranges.components import sum_over
-from lapwing.mechanisms.ranges.marginals import LaplaceMarginals, Marginals
+from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
 from lapwing.plan.add_noise import release
 from lapwing.plan.plan import Outline, Plan, equal_prices, priced

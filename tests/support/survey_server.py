@@ -18,10 +18,10 @@ import uvicorn
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.sockets import listen
 from lapwing.survey import Survey, public_description, randomize
-from lapwing.survey.app import make_app
+from lapwing.survey.report_store import SurveyStore
 from lapwing.survey.serving import settings
 from lapwing.survey.sqlite_store import SqliteSurveyStore
-from lapwing.survey.store import SurveyStore
+from lapwing.survey.survey_app import make_app
 from lapwing.survey.wire import message_text
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lapwing.survey import Survey, parse_survey
 from lapwing.survey.program import run
-from lapwing.survey.question import SurveyQuestion
+from lapwing.survey.survey_question import SurveyQuestion
 from support.tape import SeededBits
 
 QUESTIONS = {

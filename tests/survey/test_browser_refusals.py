@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lapwing.survey import parse_survey
-from lapwing.survey.store import hash_code, make_code
+from lapwing.survey.report_store import hash_code, make_code
 from support.browser import assert_accessible
 from support.respondent import ONE_QUESTION, SENT, UNSENT, Recorded, kept, mark, press_send, see, send
 from support.survey_server import ServedSurvey, serving

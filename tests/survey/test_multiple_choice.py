@@ -11,7 +11,7 @@ from lapwing.collect.probabilities import spread
 from lapwing.errors import Misconfigured
 from lapwing.survey.multiple_choice import Design, Several, designs
 from lapwing.survey.program import run
-from lapwing.survey.question import NO_ANSWER
+from lapwing.survey.survey_question import NO_ANSWER
 from support.surveys import simulated
 from support.tape import SeededBits
 

@@ -18,8 +18,8 @@ from lapwing.numbers import ball, enclose
 from lapwing.survey.multiple_choice import Several, designs
 from lapwing.survey.numeric import Numeric
 from lapwing.survey.program import Program, run
-from lapwing.survey.question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
 from lapwing.survey.read_toml import _KINDS
+from lapwing.survey.survey_question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
 from lapwing.survey.wire import randomize
 from support.members import concrete, plant
 from support.tape import SeededBits, Tape
@@ -94,7 +94,7 @@ def test_every_kind_of_question_is_enumerated(monkeypatch: pytest.MonkeyPatch) -
     """A kind that is added without a law here fails: one is planted, which sends the truth."""
     assert kinds_without_a_law() == set()
     assert {kind.kind for kind in concrete(SurveyQuestion, "lapwing.survey")} == set(_KINDS)  # type: ignore[type-abstract]
-    plant(monkeypatch, type("Truthful", (YesNo,), {}), module="lapwing.survey.question")
+    plant(monkeypatch, type("Truthful", (YesNo,), {}), module="lapwing.survey.survey_question")
     assert kinds_without_a_law() == {"Truthful"}
 
 

@@ -168,7 +168,7 @@ def test_results_can_be_read_as_json_and_csv() -> None:
 
 
 def test_a_label_is_no_formula_in_a_spreadsheet() -> None:
-    from lapwing.survey.question import OneOf
+    from lapwing.survey.survey_question import OneOf
 
     asked = survey("overtime")
     question = OneOf(id="overtime", text="?", epsilon=Fraction(1), listed=("=1+1", "-5", "@x"))

@@ -20,9 +20,9 @@ from lapwing.ledger.postgres_server import Link
 from lapwing.postgres import read_address
 from lapwing.survey.open_store import open_survey_store
 from lapwing.survey.postgres_store import _MIX_EVERY, PostgresSurveyStore
+from lapwing.survey.report_store import Invited, Kept, SurveyStore, hash_code, make_code
 from lapwing.survey.sqlite_store import _CHECKPOINT_EVERY, SqliteSurveyStore
 from lapwing.survey.sqlite_store import _MIX_EVERY as _MIX_FILE_EVERY
-from lapwing.survey.store import Invited, Kept, SurveyStore, hash_code, make_code
 from support.members import implementing, lacking, plant
 
 SURVEY, KEY = "0" * 32, "k" * 26
@@ -82,7 +82,7 @@ def test_every_store_is_held_to_its_word(monkeypatch: pytest.MonkeyPatch) -> Non
     tried = {kind.__name__ for kind in KEPT_IN.values()}
     assert lacking(implementing(SurveyStore, "lapwing"), tried) == []
     assert lacking(tried, implementing(SurveyStore, "lapwing")) == []
-    plant(monkeypatch, type("RedisSurveyStore", (SqliteSurveyStore,), {}), module="lapwing.survey.store")
+    plant(monkeypatch, type("RedisSurveyStore", (SqliteSurveyStore,), {}), module="lapwing.survey.report_store")
     assert lacking(implementing(SurveyStore, "lapwing"), tried) == ["RedisSurveyStore"]
 
 

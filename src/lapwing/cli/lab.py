@@ -193,7 +193,7 @@ def _servers(
 
 
 def _write_neighbours(folder: Path, as_json: bool) -> None:
-    from lapwing.lab.neighbours import write_neighbours
+    from lapwing.lab.neighbouring_data import write_neighbours
 
     files = [str(file) for file in write_neighbours(folder)]
     serve = "\n".join(f"  lapwing serve --file {file}" for file in files)

@@ -16,11 +16,11 @@ from lapwing.errors import Misconfigured
 from lapwing.sockets import listen
 
 if TYPE_CHECKING:
-    from lapwing.survey.app import SurveyApp
     from lapwing.survey.definition import Survey
     from lapwing.survey.serving import Listening
+    from lapwing.survey.survey_app import SurveyApp
 
-app = typer.Typer(help="Ask what nobody may know: answers are randomized in the browser.", no_args_is_help=True)
+app = typer.Typer(help="Run surveys that randomize answers in the browser.", no_args_is_help=True)
 
 SurveyArgument = Annotated[Path, typer.Argument(help="The survey's file.")]
 StoreOption = Annotated[
@@ -74,9 +74,9 @@ def serve(
     survey = read_survey(file)
     kept = open_survey_store(file, store)
     _need_server()
-    from lapwing.survey.app import make_app
     from lapwing.survey.serving import Listening
     from lapwing.survey.serving import serve as run
+    from lapwing.survey.survey_app import make_app
 
     made = make_app(survey, kept)
     with listen(host, port) as at, suppress(KeyboardInterrupt):
@@ -131,7 +131,7 @@ def invite(
     from lapwing.numbers import count
     from lapwing.survey.open_store import open_survey_store
     from lapwing.survey.read_toml import read_survey
-    from lapwing.survey.store import hash_code, make_code
+    from lapwing.survey.report_store import hash_code, make_code
     from lapwing.survey.wire import Reader
 
     survey = read_survey(file)
@@ -188,10 +188,10 @@ def demo(
     if simulate < 0 or not 0 < per_second <= 10_000:
         raise Misconfigured("--simulate must be at least 0, and --per-second between 0 and 10,000.")
     _need_server()
-    from lapwing.survey.app import make_app
     from lapwing.survey.results import results as found_in
     from lapwing.survey.serving import Listening
     from lapwing.survey.serving import serve as run
+    from lapwing.survey.survey_app import make_app
 
     survey, kept, stop = class_survey(), SqliteSurveyStore(), threading.Event()
     made = make_app(survey, kept)
@@ -220,7 +220,7 @@ def demo(
 
 def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
     from lapwing.survey.open_store import open_survey_store
-    from lapwing.survey.store import OTHER_SURVEY
+    from lapwing.survey.report_store import OTHER_SURVEY
     from lapwing.survey.wire import Reader
 
     kept = open_survey_store(file, store, exists=True)

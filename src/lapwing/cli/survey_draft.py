@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DRAFT = """\
-# A survey whose answers nobody can read: they are randomized in the browser of whoever answers.
+# A survey whose answers are randomized in the respondent's browser.
 # Change every line that does not fit. docs/survey.md explains each of them.
 
 title = "How we work"
@@ -11,7 +11,7 @@ about = "Five questions about your work. They take two minutes."
 run_by = "The statistics group"            # who asks, as respondents know you
 contact = "survey@example.org"             # where they can ask back
 epsilon = 4.5                              # what one respondent loses in all: the sum over the questions
-report_from = 100                          # results are shown from so many reports on
+report_from = 100                          # minimum reports before results are shown
 invitations = false                        # true: only who has a link of `lapwing survey invite` can answer
 # results = "public"                       # without it, only who has the link that `serve` prints sees them
 # url = "https://survey.example.org"       # for a copy of the form that is hosted elsewhere

@@ -1,7 +1,7 @@
 """The local model: respondents randomize before anyone sees their answer, and the collector estimates from reports.
 
 `choose` picks the protocol for shares of declared values, `choose_mean` that for a number, `histogram` that for bins,
-`choose_panel` that for a yes or no that changes over time, `FrequentStrings` finds texts that nobody listed.
+`choose_panel` that for a yes or no that changes over time, `FrequentStrings` finds strings without a candidate list.
 `central_epsilon` tells what a trusted shuffler adds.
 """
 

@@ -43,7 +43,7 @@ class ProtocolComparison(Tabular):
         return AnswerTable(columns, self.confidence, "standard error of the share of a rare value")
 
     def best(self, most_bytes: int | None = None) -> FrequencyProtocol:
-        """The protocol with the least error whose reports have at most so many bytes; of equal ones the shortest."""
+        """The protocol with the least error and reports of at most `most_bytes`; ties go to the shortest."""
         fits = [one for one in self.protocols if most_bytes is None or one.size <= most_bytes]
         if not fits:
             least = min(protocol.size for protocol in self.protocols)

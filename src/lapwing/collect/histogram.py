@@ -71,7 +71,7 @@ def histogram(edges: Sequence[Number], *, epsilon: Number, most_bytes: int | Non
         )
     exact_edges = tuple(exact(edge, "edges") for edge in edges)
     if any(a >= b for a, b in pairwise(exact_edges)):
-        raise Misconfigured("`edges` must rise from each to the next. Sort them, and leave out doubles.")
+        raise Misconfigured("`edges` must be strictly increasing. Sort them and remove duplicates.")
     shown = [f"{float(edge):.15g}" for edge in exact_edges]
     labels = [f"{low} to {high}" for low, high in pairwise(shown)]
     return Histogram(exact_edges, choose(labels, epsilon=epsilon, most_bytes=most_bytes))

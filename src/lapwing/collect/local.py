@@ -55,7 +55,7 @@ class LocalProtocol(ABC):
 
     @cached_property
     def name(self) -> bytes:
-        """Eight bytes by which reports of this protocol are told from those of any other."""
+        """Eight bytes that identify reports of this protocol."""
         return sha256(json.dumps(self.facts, sort_keys=True).encode()).digest()[:8]
 
     def respond(self, value: Any, *, bits: BitSource = SYSTEM) -> Any:

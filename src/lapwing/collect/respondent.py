@@ -59,7 +59,7 @@ class Respondent:
 
     @classmethod
     def from_json(cls, text: str) -> Respondent:
-        """A respondent who goes on where another one stopped."""
+        """A respondent that resumes from a saved state."""
         try:
             read = json.loads(text)
             kept = {str(name): (str(a), str(b), str(c)) for name, (a, b, c) in read["reports"].items()}

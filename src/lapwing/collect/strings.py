@@ -1,4 +1,4 @@
-"""Frequent strings that nobody listed, found letter by letter.
+"""Frequent strings without a list of candidates, found letter by letter.
 
 [WLJ19] Wang, Li, Jha: Locally differentially private heavy hitter identification (the prefix extending method).
 """
@@ -42,7 +42,7 @@ class FrequentStrings(LocalProtocol):
                 from the reports of the last level.
     Guarantee:  pure DP with epsilon for any change of the respondent's string, before anyone sees it.
     Error:      a share of the last level's reports, n / levels of them, by local hashing; intervals hold for all
-                candidates of that level together, so a string that nobody holds is listed with probability
+                candidates of that level together, so a string without holders is listed with probability
                 1 - confidence at most.
     Proof:      the level does not depend on the string, and given the level the report is that of `Hashing`. Candidates
                 of the last level follow from other respondents' reports, so they are fixed before it is read; its
@@ -133,9 +133,7 @@ class FrequentStrings(LocalProtocol):
         numbers = np.zeros((len(listed), self.levels * self.step), np.int64)
         for row, text in enumerate(listed):
             if not isinstance(text, str) or not text or any(letter not in place for letter in text):
-                raise Misconfigured(
-                    "a value is not a text of letters from the alphabet. Change it to such letters before it is sent."
-                )
+                raise Misconfigured("a value contains characters outside the alphabet. Replace them before it is sent.")
             letters = text[: self.length]
             numbers[row, : len(letters)] = [place[letter] for letter in letters]
         return self._join(numbers)
@@ -156,7 +154,7 @@ class FrequentStrings(LocalProtocol):
         return made
 
     def _extend(self, prefixes: Keys, depth: int) -> Keys:
-        """Each prefix with every next code; one that has ended goes on with padding alone."""
+        """Each prefix with every next code; one that has ended continues with padding only."""
         last = self._padded(depth)
         made = []
         for prefix in prefixes:

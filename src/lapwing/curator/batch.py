@@ -38,7 +38,7 @@ from lapwing.plan.kind import Measure
 from lapwing.plan.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
 from lapwing.plan.question import Order, Output, Question, moved
 from lapwing.privacy.analysis.composition import compose_fixed
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import Amount
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss, Pure

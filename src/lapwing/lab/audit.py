@@ -5,7 +5,7 @@ An event is chosen on the first 30 % of the runs and counted on the other 70 %.
 Guarantee:  if the runs are independent and the claim is true, the audit rejects it with probability at most alpha.
             More: with probability at least 1 - alpha, every lower bound in the report is true.
 Proof:      fix the training runs; they fix the events. Whether a test run hits an event depends on that run alone, so
-            the hits are binomial, and rate.py bounds either probability, each bound failing with probability at most
+            the hits are binomial, and success_rate.py bounds either probability, each failing with probability at most
             alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
             once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
             that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.
@@ -30,9 +30,9 @@ from lapwing.lab.claim import Claim, read_claim
 from lapwing.lab.equality import kept, same
 from lapwing.lab.event import Event, choose_event
 from lapwing.lab.outputs import Features, Outputs, counts_of, features
-from lapwing.lab.rate import lower, upper
 from lapwing.lab.report import Audit, Finding, Sketch
 from lapwing.lab.sequential import Wealth
+from lapwing.lab.success_rate import lower, upper
 from lapwing.numbers import Number, count, flag, inside_unit, shown
 
 TRAINING_SHARE = 0.3
@@ -69,19 +69,19 @@ def audit(
     made = read_claim(claim, epsilon, delta, rho, mu)
     n, level = count(runs, "runs", least=10), float(inside_unit(alpha, "alpha"))
     left, right = _pair(neighbours)
-    told = step or (lambda _: None)
+    report_step = step or (lambda _: None)
     draw: Callable[[Any, int], Outputs] = (
         (lambda data, k: _run_many(mechanism, data, k))
         if flag(many, "many")
         else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
     )
     if flag(early, "early"):
-        return _checked(*_audit_early(draw, left, right, made, n, level, told))
+        return _checked(*_audit_early(draw, left, right, made, n, level, report_step))
     samples: tuple[list[Any], list[Any]] = ([], [])
     for size in _blocks(n):
         for sample, data in zip(samples, (left, right), strict=True):
             sample.append(draw(data, size))
-        told(sum(map(len, samples[0])))
+        report_step(sum(map(len, samples[0])))
     outputs = _joined(samples[0]), _joined(samples[1])
     return _checked(audit_outputs(*outputs, made, alpha=level), *outputs)
 
@@ -138,7 +138,7 @@ def _examine(
 
 
 def _audit_early(
-    draw: Callable[[Any, int], Outputs], left: Any, right: Any, claim: Claim, runs: int, alpha: float, told: Step
+    draw: Callable[[Any, int], Outputs], left: Any, right: Any, claim: Claim, runs: int, alpha: float, report_step: Step
 ) -> tuple[Audit, Outputs, Outputs]:
     wealth = Wealth(claim, alpha)
     samples: tuple[list[Any], list[Any]] = ([], [])
@@ -146,7 +146,7 @@ def _audit_early(
         for sample, data in zip(samples, (left, right), strict=True):
             sample.append(draw(data, size))
         wealth.play(_joined(samples[0]), _joined(samples[1]), size)
-        told(wealth.runs)
+        report_step(wealth.runs)
         if wealth.rejects:
             break
     return wealth.report(), _joined(samples[0]), _joined(samples[1])

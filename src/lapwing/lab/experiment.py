@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_experiment(data: Any, *, epsilon: Number, **facts: Any) -> Curator:
-    """Opens a frame with a fresh budget, which may be weak: nobody's data are at stake."""
+    """Opens a frame with a fresh budget, which may be weak: the data are synthetic or public."""
     from lapwing.curator import open_data
     from lapwing.privacy.budget import Budget
 

@@ -29,7 +29,7 @@ from lapwing.errors import Misconfigured
 from lapwing.lab.audit import ALPHA
 from lapwing.lab.experiment import open_experiment
 from lapwing.lab.random_people import flip_coins
-from lapwing.lab.rate import lower
+from lapwing.lab.success_rate import lower
 from lapwing.numbers import Number, count, exact, inside_unit, nonnegative
 
 PARTS = (1.0, 0.5, 0.1, 0.02)

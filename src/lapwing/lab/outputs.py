@@ -44,7 +44,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What all training outputs are: numbers of these types, or rows of so many of them in these containers."""
+    """What all training outputs are: numbers of these types, or rows of a fixed length in these containers."""
 
     containers: frozenset[type]
     length: int | None

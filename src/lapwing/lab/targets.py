@@ -14,7 +14,7 @@ from typing import Any
 
 from lapwing.errors import Misconfigured
 from lapwing.lab.experiment import open_experiment
-from lapwing.lab.neighbours import bundled_neighbours
+from lapwing.lab.neighbouring_data import bundled_neighbours
 from lapwing.numbers import Number, exact
 
 PAIR = "NEIGHBOURS"

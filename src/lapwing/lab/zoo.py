@@ -6,7 +6,7 @@ on either side that are enough to refute it at alpha = 0.001.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -49,7 +49,7 @@ class Specimen:
         return not self.wrong
 
     def audit(self, runs: int | None = None, *, alpha: float = 1e-3) -> Audit:
-        """An audit with so many runs on either side."""
+        """An audit with this many runs on either side."""
         n = runs or self.runs
         claim = Claim.dp(self.epsilon, self.delta)
         return audit_outputs(self.mechanism(self.left, n), self.mechanism(self.right, n), claim, alpha=alpha)
@@ -182,9 +182,3 @@ SOUND = (
     Specimen("exponential", "", exponential(0.5), _LAST_LOW, _LAST_HIGH, 100_000),
     *(Specimen(*entry) for entry in SPARSE_SOUND),
 )
-
-
-def visit_zoo(*, alpha: float = 1e-3) -> Iterator[tuple[Specimen, Audit]]:
-    """Audits every specimen at its number of runs."""
-    for specimen in (*BROKEN, *SOUND):
-        yield specimen, specimen.audit(alpha=alpha)

@@ -16,12 +16,12 @@ from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.local.propose_test_release import ProposedMedian, ProposeTestRelease, StableMode
 from lapwing.mechanisms.local.smooth import SmoothMedian, SmoothSensitivity
 from lapwing.mechanisms.moments.mean import Mean, MeanRelease, Variance, VarianceRelease
-from lapwing.mechanisms.moments.pair import PairMoments, PairRelease
+from lapwing.mechanisms.moments.pair_moments import PairMoments, PairRelease
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles, QuantileTable
-from lapwing.mechanisms.quantiles.several import Quantiles
-from lapwing.mechanisms.quantiles.single import Quantile
-from lapwing.mechanisms.ranges.marginals import LaplaceMarginals, Marginals
+from lapwing.mechanisms.quantiles.several_quantiles import Quantiles
+from lapwing.mechanisms.quantiles.single_quantile import Quantile
+from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse

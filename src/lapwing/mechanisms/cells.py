@@ -23,7 +23,7 @@ from lapwing.mechanisms.keys.threshold import CountThreshold
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.ranges.components import Set
-from lapwing.mechanisms.ranges.marginals import LaplaceMarginals, Marginals
+from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
 from lapwing.privacy.loss import Loss, Pure
 
@@ -38,7 +38,7 @@ class CellMechanism(Protocol):
     """What releases the cells of one measure."""
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """Noisy columns, of exact ones in so many groups."""
+        """Noisy columns from exact ones, in `groups` groups."""
 
 
 @dataclass(frozen=True, slots=True)

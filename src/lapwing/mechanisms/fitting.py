@@ -23,7 +23,7 @@ from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold,
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.ranges.components import Set
-from lapwing.mechanisms.ranges.marginals import LaplaceMarginals, Marginals
+from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
 from lapwing.numbers import root_down, root_up
 from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure

@@ -23,7 +23,7 @@ from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.noise.lazy import exp_neg
 from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, flag, positive
-from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.neighbours import Neighbours, read_neighbours
 
 T = TypeVar("T")
 Wholes = npt.NDArray[Any]
@@ -58,9 +58,7 @@ class Selection:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
         object.__setattr__(self, "monotone", flag(monotone, "monotone"))
-        object.__setattr__(self, "neighbours", neighbours)
-        if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
         if self.monotone and neighbours is Neighbours.CHANGE_ONE:
             raise Misconfigured(
                 "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it "

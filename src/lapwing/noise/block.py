@@ -7,7 +7,7 @@ Proof:
      equality is decided by lazy.py with the same digits.
   2. The offset L inside a block is uniform and independent of the category (mirroring a block keeps it uniform).
   3. w falls with |x|, so w(x) / w(left end) <= 1 may be an acceptance probability, and the tail's hat lies above w
-     (table.py). Rejection from a hat gives the law proportional to w.
+     (noise_table.py). Rejection from a hat gives the law proportional to w.
   4. v < guide_accept accepts only if the first 16 bits of the acceptance uniform lie below a lower bound of the
      acceptance probability of the whole block; the other lanes extend the same uniform (bernoulli.decide_exp).
      Both answers equal 1[V < acceptance].
@@ -27,7 +27,7 @@ from lapwing.noise.bernoulli import decide_exp
 from lapwing.noise.bernoulli_exp import flip_exp, run_exp
 from lapwing.noise.bits import BitSource, Words
 from lapwing.noise.lazy import LazyUniform, is_below
-from lapwing.noise.table import UNDECIDED, NoiseTable
+from lapwing.noise.noise_table import UNDECIDED, NoiseTable
 
 OpenLanes = tuple[npt.NDArray[np.intp], Words, Words, Words]
 """Lanes without a value yet, with the words that were drawn for them: guide, accept, offset."""

@@ -11,7 +11,7 @@ from fractions import Fraction
 from lapwing.arrays import Integers
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.block import sample_block
-from lapwing.noise.table import NoiseLaw, table_of
+from lapwing.noise.noise_table import NoiseLaw, table_of
 
 
 def sample_gaussian(variance: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from lapwing.arrays import Integers
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.block import sample_block
-from lapwing.noise.table import NoiseLaw, table_of
+from lapwing.noise.noise_table import NoiseLaw, table_of
 
 
 def sample_geometric(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:

@@ -22,8 +22,7 @@ from lapwing.expressions.identity import Facts, interval_facts
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type, text_of
 from lapwing.mechanisms.cells import CellColumns, Cells
-from lapwing.mechanisms.moments import values, variance
-from lapwing.mechanisms.moments.intervals import tail_bound
+from lapwing.mechanisms.moments import moment_values, variance
 from lapwing.mechanisms.moments.mean import (
     Mean,
     Variance,
@@ -32,7 +31,8 @@ from lapwing.mechanisms.moments.mean import (
     stddev_error,
     variance_error,
 )
-from lapwing.mechanisms.moments.values import GRID, ColumnCells
+from lapwing.mechanisms.moments.moment_intervals import tail_bound
+from lapwing.mechanisms.moments.moment_values import GRID, ColumnCells
 from lapwing.plan.aggregate_function import Function, row_limit, wide_bounds
 from lapwing.plan.kind import CellBand, Kind, Measure, Reading
 from lapwing.plan.row_values import Read, RowColumn, one_if_present, zero_if_null
@@ -193,7 +193,7 @@ def weigh(cells: list[exp.Expression], held: exp.Expression, rows: int, *, rest:
 
 
 def _counts(_: ColumnCells, cells: CellColumns) -> Cells:
-    return np.rint(values.counts(cells)).astype(np.int64)
+    return np.rint(moment_values.counts(cells)).astype(np.int64)
 
 
 def _mean(table: Table, aggregate: Aggregate) -> MomentsKind:
@@ -214,9 +214,9 @@ SAMPLE_STDDEV = Function("stddev_samp", "STDDEV(x)", Type.REAL, "the sample stan
 MOMENTS = MEAN, VARIANCE, SAMPLE_VARIANCE, STDDEV, SAMPLE_STDDEV
 
 _READERS: dict[str, StatisticReader] = {
-    MEAN.name: (values.means, values.mean_intervals),
-    SUM.name: (values.sums, values.sum_intervals),
-    COUNT_VALUES.name: (_counts, values.count_intervals),
+    MEAN.name: (moment_values.means, moment_values.mean_intervals),
+    SUM.name: (moment_values.sums, moment_values.sum_intervals),
+    COUNT_VALUES.name: (_counts, moment_values.count_intervals),
     VARIANCE.name: (variance.variances, variance.variance_intervals),
     STDDEV.name: (variance.stddevs, variance.stddev_intervals),
     SAMPLE_VARIANCE.name: (partial(variance.variances, sample=True), partial(variance.variance_intervals, sample=True)),

@@ -1,4 +1,4 @@
-"""Covariance, correlation and regression: nine cells for two columns (mechanisms/moments/pair.py).
+"""Covariance, correlation and regression: nine cells for two columns (mechanisms/moments/pair_moments.py).
 
 Whole numbers of at least 0 that sum to at most rows * M, which is the sensitivity. A row takes part if it has both
 values.
@@ -19,7 +19,7 @@ from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type, text_of
 from lapwing.mechanisms.cells import CellColumns, Cells
 from lapwing.mechanisms.moments import regression
-from lapwing.mechanisms.moments.values import GRID
+from lapwing.mechanisms.moments.moment_values import GRID
 from lapwing.plan.aggregate_function import Function, row_limit, wide_bounds
 from lapwing.plan.kind import CellBand, Measure, Reading
 from lapwing.plan.moments import RowShares, StatisticReader, scaled_product, three_cells, weigh

@@ -28,7 +28,7 @@ from lapwing.expressions.types import Type, Value
 from lapwing.mechanisms.cells import CellColumns, CellMechanism, Cells, NoisyMarginals, NoisyRanges
 from lapwing.mechanisms.fitting import Family, mechanisms_for
 from lapwing.mechanisms.ranges.components import MarginalRelease, Set, coverings, sum_over
-from lapwing.mechanisms.ranges.marginals import LaplaceMarginals
+from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.ranges import RangeRelease, Ranges
 from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows, require_noise
 from lapwing.plan.row_values import RowColumn, aliased, named, select

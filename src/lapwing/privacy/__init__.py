@@ -1,7 +1,7 @@
 """What a release costs: losses, conversions between them, budgets, and the filter that enforces a budget."""
 
 from lapwing.privacy.analysis.composition import Composition, compose_fixed
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import tightest_delta, tightest_epsilon
 from lapwing.privacy.budget import Accounting, Budget, Cost
 from lapwing.privacy.convert import delta_of_rho, epsilon_of_rho, group_delta, rho_of_epsilon

@@ -12,7 +12,7 @@ from lapwing.privacy.phrases import at_least_text
 
 
 class _Spent:
-    """What was spent up to one charge. `after` holds at most one successor: whoever sets it made the next charge."""
+    """What was spent up to one charge. `after` holds at most one successor: its setter made the next charge."""
 
     __slots__ = ("after", "cost")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from lapwing.errors import Misconfigured
+
 
 class Neighbours(Enum):
     """A guarantee holds for every pair of databases that differ by one step of this kind.
@@ -13,3 +15,10 @@ class Neighbours(Enum):
 
     ADD_OR_REMOVE = "add or remove one unit"
     CHANGE_ONE = "change one unit"
+
+
+def read_neighbours(value: object) -> Neighbours:
+    """Reads the parameter `neighbours`."""
+    if isinstance(value, Neighbours):
+        return value
+    raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")

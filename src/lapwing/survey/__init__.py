@@ -1,4 +1,4 @@
-"""Surveys whose answers nobody can read: they are randomized in the respondent's browser.
+"""Surveys whose answers cannot be read: they are randomized in the respondent's browser.
 
 `definition` says what a survey is and `reading` reads it from survey.toml; `question`, `several` and `numeric` are the
 kinds of questions with their guarantees; `program` is what the browser runs and `wire` what it sends.

@@ -9,10 +9,10 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from lapwing.errors import Misconfigured
-from lapwing.survey.question import SurveyQuestion
+from lapwing.survey.survey_question import SurveyQuestion
 
 ResultsFor = Literal["link", "public"]
-"""Who may read the results: whoever has the link that `lapwing survey serve` prints, or everyone."""
+"""Who may read the results: holders of the link that `lapwing survey serve` prints, or everyone."""
 
 MOST_QUESTIONS = 50
 _ID = re.compile(r"[a-z][a-z0-9_]{0,39}")

@@ -17,7 +17,7 @@ from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.reports import ReportRows, as_numbers
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, option, whole
-from lapwing.survey.question import (
+from lapwing.survey.survey_question import (
     NO_ANSWER,
     Estimated,
     ShareEstimate,

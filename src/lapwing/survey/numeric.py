@@ -17,7 +17,7 @@ from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.collect.reports import ReportRows, Reports, as_numbers
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, rounded
-from lapwing.survey.question import NO_ANSWER, Estimated, MeanOfAnswers, SurveyQuestion, odds_of, shares_of
+from lapwing.survey.survey_question import NO_ANSWER, Estimated, MeanOfAnswers, SurveyQuestion, odds_of, shares_of
 
 MOST_STEPS = 1_000_000
 MOST_POINTS = 100

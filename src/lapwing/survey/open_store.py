@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lapwing.errors import Misconfigured
 from lapwing.postgres import is_postgres, load_driver, read_address
+from lapwing.survey.report_store import SurveyStore
 from lapwing.survey.sqlite_store import SqliteSurveyStore
-from lapwing.survey.store import SurveyStore
 
 
 def open_survey_store(file: Path, store: str | None = None, *, exists: bool = False) -> SurveyStore:
@@ -16,8 +16,7 @@ def open_survey_store(file: Path, store: str | None = None, *, exists: bool = Fa
         return _in_database(str(store), exists=exists)
     if store is not None and "://" in store:
         raise Misconfigured(
-            f"{store.split('://')[0]}:// is no store that surveys know. Name a file or a postgresql:// address with "
-            "--store."
+            f"{store.split('://')[0]}:// is not a supported store. Name a file or a postgresql:// address with --store."
         )
     path = file.with_suffix(".db") if store is None else Path(store)
     if exists and not path.is_file():
@@ -26,7 +25,7 @@ def open_survey_store(file: Path, store: str | None = None, *, exists: bool = Fa
 
 
 def _in_database(address: str, *, exists: bool) -> SurveyStore:
-    place = read_address(address, public=True)  # a command is seen by whoever lists processes
+    place = read_address(address, public=True)  # commands are visible in process lists
     load_driver()
     from lapwing.survey.postgres_store import PostgresSurveyStore
 

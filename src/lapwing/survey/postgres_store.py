@@ -23,7 +23,7 @@ import psycopg
 from lapwing.errors import Misconfigured, StoreFailed
 from lapwing.ledger.postgres_server import BEGIN, FACTS, Link, ServerFacts, next_step
 from lapwing.postgres import PostgresAddress
-from lapwing.survey.store import OTHER_SURVEY, TAKEN_OVER, Invited, Kept
+from lapwing.survey.report_store import OTHER_SURVEY, TAKEN_OVER, Invited, Kept
 
 SURVEY_SCHEMA = "lapwing_survey"
 _MIX_EVERY = 256  # reports of one process, and at least a tenth of all

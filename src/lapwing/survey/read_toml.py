@@ -14,7 +14,7 @@ from lapwing.numbers import count, exact, inside_unit, positive
 from lapwing.survey.definition import Survey
 from lapwing.survey.multiple_choice import Several
 from lapwing.survey.numeric import Numeric
-from lapwing.survey.question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
+from lapwing.survey.survey_question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
 
 T = TypeVar("T")
 

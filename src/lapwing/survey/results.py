@@ -19,7 +19,7 @@ from lapwing.errors import Misconfigured
 from lapwing.numbers import count
 from lapwing.privacy.phrases import percent
 from lapwing.survey.definition import Survey, decimal_text
-from lapwing.survey.question import Estimated
+from lapwing.survey.survey_question import Estimated
 from lapwing.survey.wire import Reader
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from lapwing.survey.app import SurveyApp
+from lapwing.survey.survey_app import SurveyApp
 
 if TYPE_CHECKING:
     import uvicorn
@@ -88,7 +88,7 @@ def settings(app: SurveyApp) -> uvicorn.Config:
 
 
 def serve(app: SurveyApp, at: socket.socket) -> None:
-    """Serves until it is interrupted or told to end, and then returns."""
+    """Serves until it is interrupted or asked to stop."""
     import uvicorn
 
     def end(*_: object) -> None:

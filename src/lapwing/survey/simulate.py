@@ -1,4 +1,4 @@
-"""Respondents who do not exist, for demonstrations and trials: they randomize as a browser does."""
+"""Simulated respondents, for demonstrations and trials: they randomize as a browser does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.survey.definition import Survey
 from lapwing.survey.read_toml import parse_survey
-from lapwing.survey.store import SurveyStore
+from lapwing.survey.report_store import SurveyStore
 from lapwing.survey.wire import NONCE_BYTES, Reader, message_text, public_description, randomize
 
 Answers = Mapping[str, int | None]

@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from lapwing.errors import Misconfigured, StoreFailed
-from lapwing.survey.store import OTHER_SURVEY, TAKEN_OVER, Invited, Kept
+from lapwing.survey.report_store import OTHER_SURVEY, TAKEN_OVER, Invited, Kept
 
 _APPLICATION = 0x4C575356  # LWSV
 _CHECKPOINT_EVERY = 256  # commits

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Bug, Misconfigured
-from lapwing.lab.rate import lower
+from lapwing.lab.success_rate import lower
 from lapwing.mechanisms.keys.selection import TruncatedGeometric, _check, best_selection
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.numbers import ball, enclose

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from lapwing.errors import Misconfigured
-from lapwing.lab.rate import lower
+from lapwing.lab.success_rate import lower
 from lapwing.mechanisms.keys.threshold import GaussianThreshold
 from lapwing.mechanisms.keys.weighted import WeightedGaussian, _ranges
 from lapwing.privacy.loss import ZCDP, Approximate

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.moments.pair import PairMoments
+from lapwing.mechanisms.moments.moment_rows import scale_down
+from lapwing.mechanisms.moments.moment_values import GRID
+from lapwing.mechanisms.moments.pair_moments import PairMoments
 from lapwing.mechanisms.moments.regression import (
     PairCells,
     correlation_intervals,
@@ -22,8 +24,6 @@ from lapwing.mechanisms.moments.regression import (
     slope_intervals,
     slopes,
 )
-from lapwing.mechanisms.moments.rows import scale_down
-from lapwing.mechanisms.moments.values import GRID
 
 PRICES = [{"epsilon": 1}, {"rho": 0.5}]
 RUNS = 400

@@ -19,7 +19,7 @@ from lapwing.mechanisms.choice.exponential import Exponential
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.analysis.composition import compose_fixed
 from lapwing.privacy.analysis.convolution import LossGrid, LossMeasure, from_above, from_below
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import highest, hockey_stick
 from lapwing.privacy.loss import ZCDP, BoundedRange, Pure
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lapwing.arrays import Array, Flags
-from lapwing.lab.rate import Rate
+from lapwing.lab.success_rate import Rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ from lapwing.arrays import Flags, Floats
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
 from lapwing.lab.outputs import lowest_bit
 from lapwing.lab.random_people import draw_float_laplace, flip_coins
-from lapwing.lab.rate import Rate
+from lapwing.lab.success_rate import Rate
 from lapwing.mechanisms import Laplace
 
 TRIALS, EPSILON = 4_000, 1.0

@@ -34,7 +34,7 @@ def run() -> Attacked:
         f"is anybody in the ward {AGE} years old? The question divides by age - {AGE}",
         (
             Attempt(UNPROTECTED, "the engine's error message", rate_of(errors, hidden)),
-            Attempt(NAIVE, "noise on the result; errors are told, and refunded", rate_of(errors, hidden)),
+            Attempt(NAIVE, "noise on the result; errors are shown and refunded", rate_of(errors, hidden)),
             Attempt(
                 LAPWING,
                 "no row makes it fail, and every answer is charged",

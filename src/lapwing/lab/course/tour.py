@@ -1,6 +1,6 @@
 """A short tour on real data: everyone born in the United States in 2015, by first name.
 
-Every number told as noisy is drawn afresh, so no two tours agree.
+Every noisy number is drawn afresh, so no two tours agree.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.values import add_noise
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, ball, below_one, confidence_of, count, enclose, ordinary, positive, round_up, shown
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate
 from lapwing.privacy.phrases import short_repr
 

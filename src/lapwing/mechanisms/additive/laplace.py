@@ -16,7 +16,7 @@ from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.values import add_noise
 from lapwing.noise import sample_laplace
 from lapwing.numbers import Number, ball, confidence_of, count, decide, enclose, nonnegative, ordinary, positive
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.phrases import short_repr
 

@@ -59,7 +59,7 @@ def weigh_variances(variances: Sequence[Fraction]) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def mean_error(parts: tuple[Part, ...], confidence: Fraction, simultaneous: int) -> int:
-    """How many steps one mean, or any of so many, is off at most with this probability."""
+    """How many steps one mean, or any of `simultaneous` means, is off at most with this probability."""
     if len(parts) == 1:
         return parts[0].noise.error(confidence, simultaneous=simultaneous)
     outside = float((1 - confidence) / simultaneous)

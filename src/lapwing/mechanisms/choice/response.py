@@ -50,7 +50,7 @@ class Share:
 class RandomizedResponse:
     """Each person answers for themselves: the truth with some probability, otherwise one of the other answers.
 
-    Use:        when nobody may see the true answers, not even the one who asks; with a trusted curator, `Laplace`.
+    Use:        when not even the curator may see the true answers; with a trusted curator, `Laplace`.
     Law:        k answers; P[truth] = p = e^epsilon / (e^epsilon + k - 1), every other answer q = (1 - p) / (k - 1).
                 `two_coins` is p = 3/4 of two answers, exactly.
     Guarantee:  pure DP with epsilon for a change of one person's true answer to any other, before anyone else sees

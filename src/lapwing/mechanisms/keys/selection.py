@@ -15,7 +15,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Integers
 from lapwing.errors import Bug, Misconfigured
-from lapwing.mechanisms.keys.accounting import read_counts, read_delta, read_epsilon, read_keys
+from lapwing.mechanisms.keys.key_loss import read_counts, read_delta, read_epsilon, read_keys
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit

@@ -18,7 +18,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.keys.accounting import (
+from lapwing.mechanisms.keys.key_loss import (
     TAIL_SHARE,
     edge_of,
     gaussian_loss,
@@ -159,7 +159,7 @@ class LaplaceThreshold(CountThreshold):
     Proof:      the unit moves each of its w - t shared keys by 1, which costs (w - t) / scale <= epsilon, pure. The
                 threshold is the least whole number with P[1 + Z > threshold] = r^threshold / (1 + r) <=
                 1 - (1 - delta)^(1/keys_per_unit), r = exp(-1 / scale); lemma (edge) uses what is left of that, and
-                accounting.py gives the rest.
+                key_loss.py gives the rest.
     Figure:     `LaplaceThreshold(epsilon=1, delta=1e-5).half()` = 12
     Checked by: tests/mechanisms/keys/test_threshold.py
     """
@@ -202,7 +202,7 @@ class GaussianThreshold(CountThreshold):
                 `epsilon`; delta-approximate rho-zCDP if made with `rho`, variance = keys_per_unit / (2 rho).
     Error:      `probability` of being shown; `interval` for shown counts.
     Proof:      a key of one unit is shown with probability 1 - (1 - delta)^(1/keys_per_unit) at most, by the threshold
-                and lemma (edge). Then accounting.py asks what w - t shared keys cost, moved by 1 each, for all
+                and lemma (edge). Then key_loss.py asks what w - t shared keys cost, moved by 1 each, for all
                 t <= w <= keys_per_unit. Under rho that is at most (w - t) / (2 variance) <= rho. Under epsilon the
                 squared distance is at most 1 - t/keys_per_unit of the whole, and so is its delta by lemma (convex).
                 `delta` is spent once: it is not split between noise and threshold.

@@ -13,7 +13,7 @@ import numpy as np
 
 from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.keys.accounting import (
+from lapwing.mechanisms.keys.key_loss import (
     TAIL_SHARE,
     gaussian_loss,
     gaussian_margin,
@@ -47,7 +47,7 @@ class WeightedGaussian:
     Error:      `probability` of being shown, given the weight; `error` in units that hold the same number of keys.
     Proof:      a unit with w keys moves them by weight(w) each: an l2 norm of sqrt(w) weight(w) <= 2^20, since weights
                 are rounded down. Of its square the w - t shared keys have at most the share 1 - t/w, so they cost rho,
-                or by lemma (convex) of accounting.py (epsilon, (1 - t/w) delta). New keys: the threshold has
+                or by lemma (convex) of key_loss.py (epsilon, (1 - t/w) delta). New keys: the threshold has
                 P[weight(w) + Z > threshold] <= 1 - (1 - delta)^(1/w) for *every* w up to keys_per_unit; a unit with
                 few keys has large weights, one with many has many chances. The theorem there does the rest.
                 Weights that depend on what other units hold, and rounds that drop found keys and give their weight to

@@ -29,7 +29,7 @@ from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.scores import T, at_least, candidate_at, read, require_one_each
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
-from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.neighbours import Neighbours, read_neighbours
 from lapwing.privacy.phrases import short_repr
 
 
@@ -151,11 +151,9 @@ class ProposedMedian:
                 f"`proposed` is {proposed}; it must be at least a step of the grid and less than the bounds are apart. "
                 "Propose how far apart neighbouring records lie in the middle of the data."
             )
-        if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
         object.__setattr__(self, "released", ProposeTestRelease(proposed=steps, epsilon=epsilon, delta=delta))
         object.__setattr__(self, "cells", cells)
-        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
 
     def __call__(self, values: Any) -> float | None:
         """The noisy median of a list or an array of numbers, or None."""
@@ -203,9 +201,7 @@ class StableMode:
 
     def __init__(self, *, epsilon: Number, delta: Number, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE) -> None:
         object.__setattr__(self, "test", DistanceTest(epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "neighbours", neighbours)
-        if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
 
     def choose(self, candidates: Sequence[T] | Any, counts: object) -> T | Any | None:
         """The candidate with the largest count, or None; `counts` holds a whole number for each of at least two."""

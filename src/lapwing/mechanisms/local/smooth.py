@@ -14,7 +14,7 @@ from lapwing.mechanisms.local.smooth_noise import SmoothNoise
 from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.numbers import Number, exact, positive
 from lapwing.privacy.loss import Approximate, Pure
-from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.neighbours import Neighbours, read_neighbours
 from lapwing.privacy.phrases import short_repr
 
 LocalSensitivities = Callable[[int], Number] | Sequence[Number]
@@ -131,9 +131,7 @@ class SmoothMedian:
     ) -> None:
         object.__setattr__(self, "noise", SmoothNoise(epsilon=epsilon, delta=delta))
         object.__setattr__(self, "cells", BoundedGrid(bounds, step))
-        object.__setattr__(self, "neighbours", neighbours)
-        if not isinstance(neighbours, Neighbours):
-            raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
+        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
         self.noise.terms(self.cells.last)  # refuses an epsilon that would need too many terms
 
     def __call__(self, values: Any) -> float:

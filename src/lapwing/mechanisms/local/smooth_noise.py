@@ -50,7 +50,7 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.noise.single import cauchy_integer, laplace_integer
+from lapwing.noise.single_draw import cauchy_integer, laplace_integer
 from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, inside_unit, positive
 from lapwing.privacy.loss import Approximate, Pure
 

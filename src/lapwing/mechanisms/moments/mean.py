@@ -23,7 +23,7 @@ this unit's rows alone. For units of at most k rows nothing changes. A floor mov
 An engine that divides in floats cuts each of these cells in turn to [0, what is left of k M]: the lemma holds as well.
 
 Two steps: `cells` reads rows, and an engine may do it instead (sum of a, sum of a * a >> 30, number of rows); `release`
-adds the noise. Everything behind that is post-processing of the noisy cells: values.py and variance.py do it
+adds the noise. Everything behind that is post-processing of the noisy cells: moment_values.py and variance.py do it
 for many groups at once, and a release here is the case of one group.
 Checked by: tests/mechanisms/moments/test_mean.py
 """
@@ -37,9 +37,9 @@ from typing import Any, ClassVar
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Ends, tail_of
-from lapwing.mechanisms.moments.rows import LARGEST, LARGEST_TO_SQUARE, add_noise, noise_for, read_bounds, steps
-from lapwing.mechanisms.moments.values import (
+from lapwing.mechanisms.moments.moment_intervals import Ends, tail_of
+from lapwing.mechanisms.moments.moment_rows import LARGEST, LARGEST_TO_SQUARE, add_noise, noise_for, read_bounds, steps
+from lapwing.mechanisms.moments.moment_values import (
     GRID,
     STEP,
     count_intervals,
@@ -127,7 +127,7 @@ class Mean(_Moments):
                 `rows_per_unit` of them; the caller enforces that, or scales a unit of n > k rows down to
                 floor(A k / n) and, for B, k M minus this. Also with no rows at all.
     Error:      at least n rows: `error(confidence, rows=n)`, about (high - low) k ln(1 / beta) / (n epsilon) at worst.
-                Afterwards `MeanRelease.interval`, valid for every n; for many groups values.py.
+                Afterwards `MeanRelease.interval`, valid for every n; for many groups moment_values.py.
     Proof:      lemma (sensitivity), for scaled units lemma (scaling): l1 <= k M and l2 <= l1; then the Laplace
                 (Gaussian) mechanism. For the error let w = mean + d as a share of the range. The estimate exceeds w
                 only if (1 - w) Z1 - w Z2 > d n M, or if both noisy cells are negative (then it is 1/2), of chance at

@@ -22,8 +22,8 @@ import numpy as np
 from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Band, share_bands, tail_bounds
-from lapwing.mechanisms.moments.values import (
+from lapwing.mechanisms.moments.moment_intervals import Band, share_bands, tail_bounds
+from lapwing.mechanisms.moments.moment_values import (
     STEP,
     CellArrays,
     ColumnCells,

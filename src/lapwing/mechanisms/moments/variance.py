@@ -4,7 +4,7 @@ Let m, k be the true means of x and y as shares of their ranges, and v the true 
 With a cell's places c, d and its product place e (what it adds to the sum of x y),
     N(m, k) - v T = sum over cells of (e - k c - m d + m k - v) Y,     N and T sums of noisy cells,
 is a weighted sum of noises alone: in the true cells it is 0. So, except with the probabilities that are left out, m and
-k lie in their bands (intervals.py) and |N(m, k) - v T| stays within the tail bound of its noise. What follows is
+k lie in their bands (moment_intervals.py) and |N(m, k) - v T| stays within the tail bound of its noise. What follows is
 arithmetic: the weights are bounded over the bands and over what is known of v, which gives a tail bound, which gives a
 narrower range of v; a few rounds are enough, and each is valid since the true values stay inside.
 At the start |v| <= sqrt(m (1 - m) k (1 - k)), which holds for all numbers in [0, 1] and for the cells as well.
@@ -26,8 +26,16 @@ import numpy as np
 from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Band, share_bands, tail_bounds
-from lapwing.mechanisms.moments.values import STEP, CellArrays, MeanCells, as_floats, count_bands, counts, share_outside
+from lapwing.mechanisms.moments.moment_intervals import Band, share_bands, tail_bounds
+from lapwing.mechanisms.moments.moment_values import (
+    STEP,
+    CellArrays,
+    MeanCells,
+    as_floats,
+    count_bands,
+    counts,
+    share_outside,
+)
 from lapwing.numbers import Number
 
 _ROUNDS = 3

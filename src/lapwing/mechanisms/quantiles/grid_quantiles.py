@@ -158,7 +158,7 @@ class GridQuantiles:
         return self.release([(cells, weights)])
 
     def release(self, groups: Iterable[tuple[object, object]]) -> QuantileTable:
-        """The quantiles of each group; a group is its cells and their weights, both empty if nobody is there."""
+        """The quantiles of each group; a group is its cells and their weights, both empty for an empty group."""
         histograms = [read_histogram(cells, weights, self.cells) for cells, weights in groups]
         return self._table(
             np.array([[aim.choose(histogram) for aim in self.aims] for histogram in histograms], np.int64)

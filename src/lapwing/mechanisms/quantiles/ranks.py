@@ -3,7 +3,7 @@
 A quantile is a rank T among the rows, such as q n. A cell with `below` rows before it and `up_to` rows up to its end is
 off T by max(below - T, T - up_to, 0), its loss. Cells between two neighbouring values have the same loss, so the axis
 is cut into pieces: the exponential law takes a piece by its number of cells, and then one of its cells uniformly.
-Checked by: tests/mechanisms/quantiles/test_single.py
+Checked by: tests/mechanisms/quantiles/test_single_quantile.py
 """
 
 from __future__ import annotations

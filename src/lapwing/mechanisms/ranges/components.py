@@ -7,7 +7,7 @@ agree with each other. With C = I - J / n, J the matrix of ones and n the size o
 marginal of A is the product of C over B and J / n over A without B, applied to it.
 
 A set of attributes is a tuple of their numbers, ascending; its table has one axis for each.
-Checked by: tests/mechanisms/ranges/test_marginals.py
+Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
 """
 
 from __future__ import annotations

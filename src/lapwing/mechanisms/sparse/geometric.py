@@ -14,10 +14,10 @@ from fractions import Fraction
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
 from lapwing.mechanisms.sparse.margin import margin
-from lapwing.mechanisms.sparse.run import Run
+from lapwing.mechanisms.sparse.sparse_run import Run
 from lapwing.numbers import Enclosure, Number, count, exact, flag, ordinary, positive
 from lapwing.privacy.loss import Pure
-from lapwing.privacy.neighbours import Neighbours
+from lapwing.privacy.neighbours import Neighbours, read_neighbours
 from lapwing.privacy.phrases import short_repr
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
@@ -89,7 +89,7 @@ class GeometricSparse:
         object.__setattr__(self, "queries", count(queries, "queries"))
         object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
         object.__setattr__(self, "monotone", flag(monotone, "monotone"))
-        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
         object.__setattr__(self, "reals", flag(reals, "reals"))
         _require_relation(neighbours, self.monotone)
         object.__setattr__(self, "ratio", self._best_ratio() if ratio is None else positive(ratio, "ratio"))
@@ -173,8 +173,6 @@ class GeometricSparse:
 
 
 def _require_relation(neighbours: object, monotone: bool) -> None:
-    if not isinstance(neighbours, Neighbours):
-        raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")
     if monotone and neighbours is Neighbours.CHANGE_ONE:
         raise Misconfigured(
             "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it may "

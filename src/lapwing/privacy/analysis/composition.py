@@ -25,7 +25,7 @@ from fractions import Fraction
 from lapwing.noise.lazy import exp_neg
 from lapwing.numbers import Number, ball, below_one, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.analysis.convolution import BITS, NUDGE, LossGrid, LossMeasure, from_above, from_below, product
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import Amount, OutcomePair, highest, lowest, short
 from lapwing.privacy.phrases import short_repr
 

@@ -42,7 +42,7 @@ class Quantile:
                 Error: the least v with #{x <= v} >= q n has loss 0. Points of loss t or more weigh e^(-rate t) at most,
                 those of loss 0 weigh 1. [Smith11] [AD20]
     Figure:     `round(Quantile(epsilon=1, bounds=(0, 120)).error(0.95), 1)` = 7.7
-    Checked by: tests/mechanisms/quantiles/test_single.py
+    Checked by: tests/mechanisms/quantiles/test_single_quantile.py
     """
 
     epsilon: Fraction

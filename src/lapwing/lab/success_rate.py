@@ -2,9 +2,9 @@
 
 Guarantee:  for n independent trials of probability p, `lower` is above p with probability at most `level`, and so is
             `upper` below p. Computed in float64.
-Proof:      Clopper and Pearson: `lower` is the p at which so many hits or more have probability `level`. If p is
+Proof:      Clopper and Pearson: `lower` is the p at which this many hits or more have probability `level`. If p is
             smaller, then the hits are among those whose probability is at most `level`.
-Checked by: tests/lab/test_rate.py
+Checked by: tests/lab/test_success_rate.py
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Guarantee:  a run gives at most `answers` aboves in all its threads together; th
             With a fresh bar for each above, no bar serves two.
 Proof:      `_left` and `_bar` change in one place only, under a lock, before the answer is returned. A signal
             handler that asks in the middle of an answer is refused; an exception in the middle of one ends the run.
-Checked by: tests/mechanisms/sparse/test_run.py
+Checked by: tests/mechanisms/sparse/test_sparse_run.py
 """
 
 from __future__ import annotations

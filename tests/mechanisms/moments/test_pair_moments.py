@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.moments.pair."""
+"""lapwing.mechanisms.moments.pair_moments."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.pair import PairMoments, PairRelease, row_cells
+from lapwing.mechanisms.moments.moment_values import GRID, count_intervals, mean_intervals
+from lapwing.mechanisms.moments.pair_moments import PairMoments, PairRelease, row_cells
 from lapwing.mechanisms.moments.regression import (
     correlation_intervals,
     covariance_intervals,
     intercept_intervals,
     slope_intervals,
 )
-from lapwing.mechanisms.moments.values import GRID, count_intervals, mean_intervals
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private
 

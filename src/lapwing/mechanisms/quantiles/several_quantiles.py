@@ -12,7 +12,7 @@ import numpy as np
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.axis import MOST_ROWS, PointAxis
 from lapwing.mechanisms.quantiles.ranks import FINEST, Pieces, rank_losses, read_quantiles
-from lapwing.mechanisms.quantiles.single import read_share
+from lapwing.mechanisms.quantiles.single_quantile import read_share
 from lapwing.mechanisms.quantiles.ties import Spread
 from lapwing.mechanisms.scores import at_least
 from lapwing.noise import SYSTEM
@@ -56,7 +56,7 @@ class Quantiles:
                 exactly one of them, also a row that equals a released value, because a cut passes between places.
                 One level answers one question in each part, independently, and reads only that part's rows. One more
                 row changes the rows of one part, so the log-ratio of the level's answers is that of one Quantile:
-                within an interval of length epsilon' = epsilon / levels / rows_per_unit (single.py). The levels add,
+                within an interval of length epsilon' = epsilon / levels / rows_per_unit (Quantile). The levels add,
                 each chosen after the ones before: epsilon' levels and rho = levels epsilon'^2 / 8 for a row
                 (privacy/loss.py, bounded range). A unit of m rows is a group of m: m epsilon' levels and m^2 rho.
                 The values are a function of the places. Sampling: places are proposed with the weight of the smallest
@@ -69,7 +69,7 @@ class Quantiles:
                 aims at is as wrong as its two cuts, weighted by how near they are. Union over the m questions.
                 [KSS22]
     Figure:     `round(Quantiles(epsilon=1, at=[0.25, 0.5, 0.75], bounds=(0, 120)).error(0.95, rows=1000), 1)` = 51.0
-    Checked by: tests/mechanisms/quantiles/test_several.py
+    Checked by: tests/mechanisms/quantiles/test_several_quantiles.py
     """
 
     epsilon: Fraction

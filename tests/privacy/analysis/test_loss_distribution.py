@@ -1,4 +1,4 @@
-"""lapwing.privacy.analysis.distribution."""
+"""lapwing.privacy.analysis.loss_distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.choice.exponential import Exponential
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.mechanisms.choice.response import RandomizedResponse
-from lapwing.privacy.analysis.distribution import PrivacyLoss
+from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import tightest_delta, tightest_epsilon
 
 always = settings(deadline=None, derandomize=True, max_examples=40)

@@ -1,7 +1,7 @@
 """Reads the parameters and rows of soft histograms; the one place where they add noise.
 
 A row is cut to its bounds and put on the grid 0..M as an integer; no message shows a row.
-Checked by: tests/mechanisms/moments/test_rows.py
+Checked by: tests/mechanisms/moments/test_moment_rows.py
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.values import GRID
+from lapwing.mechanisms.moments.moment_values import GRID
 from lapwing.numbers import Number, exact
 
 Steps = npt.NDArray[np.int64]

@@ -4,7 +4,7 @@ Nothing:    no cookie is set, no address, time or header of a respondent is stor
             respondent while a request lasts, such as the network address, it uses for the rate limit alone.
 Messages:   have one length; any other body is refused before it is read whole.
 Order:      a report is answered with 200 only after the store made it durable.
-Checked by: tests/survey/test_app.py, tests/survey/test_hostile.py, tests/survey/test_crash.py
+Checked by: tests/survey/test_survey_app.py, tests/survey/test_hostile.py, tests/survey/test_crash.py
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from starlette.routing import Route
 
 from lapwing.errors import StoreFailed
 from lapwing.survey.definition import Survey
-from lapwing.survey.rate import RateLimit
+from lapwing.survey.rate_limit import RateLimit
+from lapwing.survey.report_store import Kept, SurveyStore, hash_code, make_code
 from lapwing.survey.results import SurveyResults, results
 from lapwing.survey.site import TYPES, Site
-from lapwing.survey.store import Kept, SurveyStore, hash_code, make_code
 from lapwing.survey.wire import Malformed, OtherSurvey, Reader
 
 _Scope = MutableMapping[str, Any]
@@ -154,7 +154,7 @@ class SurveyServer:
             return self._computed[2]
 
     def _allow(self, request: Request) -> None:
-        """Who has not got the link does not learn that there is one."""
+        """Without the key the page does not exist."""
         given = request.query_params.get("key", "").encode()
         if self.survey.results != "public" and not hmac.compare_digest(given, self.key.encode()):
             raise HTTPException(404)

@@ -8,7 +8,7 @@ Rounding. A row's place on the grid is off by less than one step, and the cells 
 (`Mean`) by less than one more for each row that it still counts for: together r = 2 steps, more for pairs. So the
 sum of n rows is off by less than r n (high - low) / M, where n M is again a sum of cells: the ends of an interval take
 it into their weights.
-Checked by: tests/mechanisms/moments/test_values.py
+Checked by: tests/mechanisms/moments/test_moment_values.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Band, Ends, share_bands, tail_bound
+from lapwing.mechanisms.moments.moment_intervals import Band, Ends, share_bands, tail_bound
 from lapwing.numbers import Number, count, inside_unit
 
 GRID = 1 << 30

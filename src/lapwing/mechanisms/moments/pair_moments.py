@@ -15,7 +15,7 @@ sums by at most k M in l1, and by no more in l2.
 Proof. sum B_i = M and B_i >= 0: s <= a, and M - 2 a + s = floor((M - a)^2 / M). Within one i the floors sum to at most
 B_i (C_0 + C_2) / M <= B_i, so the middle is not negative, and the three sum to B_i. A unit of more than k rows may
 be scaled down: lemma (scaling) of mean.py, with any one of the cells as the rest.
-Checked by: tests/mechanisms/moments/test_pair.py
+Checked by: tests/mechanisms/moments/test_pair_moments.py
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from typing import Any, ClassVar
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.intervals import Ends
+from lapwing.mechanisms.moments.moment_intervals import Ends
+from lapwing.mechanisms.moments.moment_rows import LARGEST_TO_SQUARE, Steps, add_noise, noise_for, read_bounds, steps
+from lapwing.mechanisms.moments.moment_values import GRID, STEP, counts, one_group, single_interval
 from lapwing.mechanisms.moments.regression import (
     ROUNDING,
     PairCells,
@@ -41,8 +43,6 @@ from lapwing.mechanisms.moments.regression import (
     slope_intervals,
     slopes,
 )
-from lapwing.mechanisms.moments.rows import LARGEST_TO_SQUARE, Steps, add_noise, noise_for, read_bounds, steps
-from lapwing.mechanisms.moments.values import GRID, STEP, counts, one_group, single_interval
 from lapwing.numbers import Number, count
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
@@ -70,7 +70,7 @@ class PairMoments:
                 at most 3/2, |d_j - k| as well, and |v| <= 1/4, so the absolute values sum to at most 4.5 / S. Cutting a
                 cell at 0 only brings it nearer to the truth; S never falls below n M - 9 q on the way.
     Figure:     `round(PairMoments(epsilon=1, x_bounds=(0, 1), y_bounds=(0, 1)).error(0.95, rows=1000), 4)` = 0.0244
-    Checked by: tests/mechanisms/moments/test_pair.py
+    Checked by: tests/mechanisms/moments/test_pair_moments.py
     """
 
     neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE

@@ -1,4 +1,4 @@
-"""lapwing.noise.table."""
+"""lapwing.noise.noise_table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from flint import arb
 
 from lapwing.errors import Bug, Misconfigured
-from lapwing.noise import bernoulli, sample_gaussian, sample_geometric, sample_laplace, table
+from lapwing.noise import bernoulli, noise_table, sample_gaussian, sample_geometric, sample_laplace
 from lapwing.noise.block import sample_block
-from lapwing.noise.table import UNDECIDED, NoiseLaw, NoiseTable, WordSizes, build_table, table_of
+from lapwing.noise.noise_table import UNDECIDED, NoiseLaw, NoiseTable, WordSizes, build_table, table_of
 from lapwing.numbers import ball, enclose
 from support.tape import SeededBits
 
@@ -292,6 +292,6 @@ def test_scales_at_the_limits_are_served(scale: Fraction) -> None:
 
 
 def test_thresholds_that_do_not_settle_are_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "_cumulative", lambda *_: ([1, 2, 3], [3, 4, 5]))
+    monkeypatch.setattr(noise_table, "_cumulative", lambda *_: ([1, 2, 3], [3, 4, 5]))
     with pytest.raises(Bug):
         build_table(laplace(7), SMALL_WORDS)

@@ -1,4 +1,4 @@
-"""lapwing.lab.rate."""
+"""lapwing.lab.success_rate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lapwing.lab.rate import Rate, lower, upper
+from lapwing.lab.success_rate import Rate, lower, upper
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (10, 10)])

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.keys.accounting."""
+"""lapwing.mechanisms.keys.key_loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.keys.accounting import (
+from lapwing.mechanisms.keys.key_loss import (
     TAIL_SHARE,
     edge_of,
     gaussian_loss,

@@ -8,7 +8,7 @@ noise L; discrete Gaussian is within 1/2 of a normal number, except with probabi
 weighted sum is within sum |w_i| of the same sum of continuous noises.
 Lemma (more weight, more spread). P[|sum w_i L_i| <= x] falls in every |w_i|. Proof: the sum of the others is symmetric
 and unimodal (log-concave), so P[|it + c| <= x] falls in |c|; average over c = w_i L_i.
-Checked by: tests/mechanisms/moments/test_intervals.py
+Checked by: tests/mechanisms/moments/test_moment_intervals.py
 """
 
 from __future__ import annotations

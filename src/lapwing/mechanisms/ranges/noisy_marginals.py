@@ -6,7 +6,7 @@ pays for what the tables share again and again; both mechanisms measure what the
 
     Marginals         zCDP; the centred parts, as whole numbers, Gaussian noise: the least mean variance there is
     LaplaceMarginals  pure DP; a few larger tables that hold those asked for, Laplace noise
-Checked by: tests/mechanisms/ranges/test_marginals.py
+Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Marginals:
                 tables' variances is least, for a given sum of rho_B, with s_B proportional to 1 / sqrt(u_B), where u_B
                 is the sum of (n_B / n_A)^2 over the asked A that hold B. [XHZK23] This choice decides the error only.
     Figure:     `round(Marginals(sizes=(10,) * 5, ways=2, rho=0.5).standard_error((0, 1)), 2)` = 3.27
-    Checked by: tests/mechanisms/ranges/test_marginals.py
+    Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
 
     [XHZK23] Xiao, He, Zhang, Kifer: An optimal and scalable matrix mechanism for noisy marginals under convex loss.
     """
@@ -185,7 +185,7 @@ class LaplaceMarginals:
                 with equal independent noise are uncorrelated, and the part of B from the counts over S has a variance
                 in proportion to n_S / n_B, so the parts are averaged with weights n_B / n_S.
     Figure:     `round(LaplaceMarginals(sizes=(2,) * 15, ways=3, epsilon=0.1).standard_error((0, 1, 2)))` = 645
-    Checked by: tests/mechanisms/ranges/test_marginals.py
+    Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
     """
 
     sizes: Sizes

@@ -12,7 +12,7 @@ Laws of the integer mechanisms, for two values that differ by `shift`:
               Proof. f is convex with f(0) = 1. (epsilon, d)-DP says f(e^epsilon) <= d, and with P and Q exchanged
               f(x) = 1 - x + x sum max(0, Q - P / x) <= 1 - x + x d at x = e^-epsilon. The worst pair's f joins (0, 1),
               these two points and d beyond them by straight lines.
-Checked by: tests/privacy/analysis/test_distribution.py
+Checked by: tests/privacy/analysis/test_loss_distribution.py
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PrivacyLoss:
     Use:        to see how often the loss comes near a mechanism's epsilon. For a price use the mechanism's `loss`;
                 losses of questions chosen one after the other do not compose this way.
     Figure:     `round(float(PrivacyLoss.laplace(scale=10).epsilon(0.01)), 4)` = 0.0808
-    Checked by: tests/privacy/analysis/test_distribution.py
+    Checked by: tests/privacy/analysis/test_loss_distribution.py
     """
 
     pairs: tuple[OutcomePair, ...]

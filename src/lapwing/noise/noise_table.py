@@ -5,7 +5,7 @@ Each side of the law is cut into blocks of B = 2^m values: x = qB + L on the sid
 a tail w(J) / (1 - exp(-a)) with J the first value behind the blocks. Categories stand in the order
 +0 .. +(Q-1), +tail, -tail, -(Q-1) .. -0, and F_j is the exact share of hat mass in categories 0..j.
 `thresholds[j]` = floor(F_j 2^64), computed in integers with outward rounding until both bounds agree.
-Checked by: tests/noise/test_table.py
+Checked by: tests/noise/test_noise_table.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.ranges.marginals and components."""
+"""lapwing.mechanisms.ranges.noisy_marginals and components."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import continuous_delta
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.ranges import marginals
+from lapwing.mechanisms.ranges import noisy_marginals
 from lapwing.mechanisms.ranges.components import MOST_COUNT, closure, contrasts, gains, maximal, subsets, sum_over
-from lapwing.mechanisms.ranges.marginals import LaplaceMarginals, Marginals
+from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private, audit_profile
 from support.chi import assert_fits, assert_misfits, gaussian, laplace
@@ -51,7 +51,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
         return np.zeros(count, np.int64)
 
     monkeypatch.setattr(Laplace, "draw", zeros)
-    monkeypatch.setattr(marginals, "sample_gaussian", zeros)
+    monkeypatch.setattr(noisy_marginals, "sample_gaussian", zeros)
     return asked
 
 
@@ -94,7 +94,7 @@ def test_shares_of_rho_sum_to_at_most_one() -> None:
     """threat:A30 whole multiples of 2^-40, counted exactly, for tables of very different sizes too."""
     for sizes, ways in (((10,) * 5, 2), ((2,) * 12, 3), ((1000, 2, 1, 30), 2), ((1,), 1)):
         mechanism = Marginals(sizes=sizes, ways=ways, rho=0.1)
-        shares = marginals._shares(mechanism.sizes, mechanism.sets)
+        shares = noisy_marginals._shares(mechanism.sizes, mechanism.sets)
         assert 1 - Fraction(1, 10**6) < sum(shares.values()) <= 1
         for part, (k, v) in mechanism.noise.items():
             paid = Fraction(k * k * math.prod(sizes[i] * (sizes[i] - 1) for i in part), 2 * v)
@@ -179,8 +179,8 @@ def test_standard_errors_are_those_of_the_covariance(ways: int) -> None:
 
 def test_no_other_shares_of_rho_have_less_variance() -> None:
     mechanism = Marginals(sizes=(3, 4, 2), ways=2, rho=0.5)
-    shares = {part: float(share) for part, share in marginals._shares(mechanism.sizes, mechanism.sets).items()}
-    gain, part_centre = gains(mechanism.sizes, mechanism.sets), marginals.centred_norm
+    shares = {part: float(share) for part, share in noisy_marginals._shares(mechanism.sizes, mechanism.sets).items()}
+    gain, part_centre = gains(mechanism.sizes, mechanism.sets), noisy_marginals.centred_norm
 
     def variance(weights: dict[Any, float]) -> float:
         total = sum(weights.values())
@@ -212,9 +212,9 @@ def test_pure_strategy_lies_between_the_full_table_and_the_asked_ones() -> None:
     blocks = LaplaceMarginals(sizes=(2,) * 15, ways=3, epsilon=1)
     assert (len(blocks.measured), {len(one) for one in blocks.measured}) == (10, {9})
     sizes, sets = blocks.sizes, blocks.sets
-    ours = marginals._mean_variance(sizes, sets, blocks.measured)
-    assert ours < marginals._mean_variance(sizes, sets, (tuple(range(15)),))
-    assert ours < marginals._mean_variance(sizes, sets, maximal(sets)) / 9
+    ours = noisy_marginals._mean_variance(sizes, sets, blocks.measured)
+    assert ours < noisy_marginals._mean_variance(sizes, sets, (tuple(range(15)),))
+    assert ours < noisy_marginals._mean_variance(sizes, sets, maximal(sets)) / 9
     assert LaplaceMarginals(sizes=(1000, 1000, 1000), epsilon=1).measured == ((0, 1), (0, 2), (1, 2))
 
 

@@ -85,7 +85,7 @@ def make_code() -> str:
 
 
 def hash_code(code: str) -> bytes:
-    """What is kept of an invitation. It has 130 random bits, so nobody finds it from its hash."""
+    """What is kept of an invitation. It has 130 random bits, so its hash does not reveal it."""
     return sha256(f"lapwing invitation {code}".encode()).digest()
 
 

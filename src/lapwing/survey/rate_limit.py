@@ -1,6 +1,6 @@
 """How often one network address may ask. Addresses are held in memory for a minute or two, and nowhere else.
 
-Of an IPv6 address the first 64 bits count: whoever has one has all that share them.
+Of an IPv6 address the first 64 bits count: one host owns every address that shares them.
 """
 
 from __future__ import annotations

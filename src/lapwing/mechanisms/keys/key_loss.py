@@ -1,10 +1,10 @@
 """The cost of showing keys whose noisy number passes a threshold, with proofs.
 
-Setting.  Every key is decided by itself. A key that nobody holds is never shown. A key that someone holds has a whole
+Setting.  Every key is decided by itself. A key without units is never shown. A key that someone holds has a whole
 number x (its count of units, or the sum of their weights) and noise Z of its own; it is shown if x + Z > threshold, or
 with probability `edge` if x + Z = threshold; with x + Z or without. What is seen of a key is so made of x + Z and of a
 coin that knows no data. A unit holds w <= kappa keys and adds c to each. It shares some of them with others; t of them
-are *new*, held by nobody else. With or without the unit, the keys that it does not hold have the same law and are
+are *new*, held by no other unit. With or without the unit, the keys that it does not hold have the same law and are
 independent of the rest, so only its w keys matter. Let a be the chance that a key with x = c is shown, and
 a <= 1 - (1 - delta)^(1/w) for every w.
 
@@ -37,7 +37,7 @@ Lemma (edge). If P[Z >= m] <= U(m) <= share < U(m - 1) and P[Z >= m - 1] <= U(m 
 threshold m is shown with probability share at most for edge = (share - U(m)) / (U(m - 1) - U(m)).
 Proof.    It is shown with probability P[Z >= m] + edge P[Z = m - 1] = (1 - edge) P[Z >= m] + edge P[Z >= m - 1], which
 is at most (1 - edge) U(m) + edge U(m - 1) = share; 0 <= edge < 1.
-Checked by: tests/mechanisms/keys/test_accounting.py
+Checked by: tests/mechanisms/keys/test_key_loss.py
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.noise.table import NoiseLaw, require_supported
+from lapwing.noise.noise_table import NoiseLaw, require_supported
 from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 

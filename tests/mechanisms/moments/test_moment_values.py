@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.moments.values."""
+"""lapwing.mechanisms.moments.moment_values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.moments.mean import Mean, MeanRelease, Variance
-from lapwing.mechanisms.moments.values import (
+from lapwing.mechanisms.moments.moment_values import (
     GRID,
     ColumnCells,
     count_intervals,

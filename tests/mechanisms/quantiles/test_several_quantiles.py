@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.quantiles.several."""
+"""lapwing.mechanisms.quantiles.several_quantiles."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles import several as module
-from lapwing.mechanisms.quantiles.several import Quantiles
+from lapwing.mechanisms.quantiles import several_quantiles as module
+from lapwing.mechanisms.quantiles.several_quantiles import Quantiles
 from lapwing.mechanisms.scores import shares
 from lapwing.numbers import Enclosure, ball, enclose
 from lapwing.privacy.loss import ZCDP, BoundedRange, Pure
