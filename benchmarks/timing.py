@@ -36,7 +36,7 @@ import numpy as np
 import pyarrow as pa
 
 from lapwing.curator import Curator, open_data
-from lapwing.plan.operator_count import A_STEP, operators, steps
+from lapwing.plan.question import A_STEP, operators, steps
 from lapwing.privacy import Budget
 from lapwing.server.app import create_app
 from lapwing.server.service import Service

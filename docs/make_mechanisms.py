@@ -12,6 +12,7 @@ from lapwing import mechanisms
 
 FOLDER = Path(__file__).with_name("mechanisms")
 EXAMPLES = runpy.run_path(str(Path(__file__).with_name("mechanism_examples.py")))
+OUTPUTS = runpy.run_path(str(Path(__file__).with_name("make_outputs.py")))
 HEAD = """\
 # The mechanisms
 
@@ -53,7 +54,7 @@ def pages() -> dict[str, str]:
 
 def _page(cls: type) -> str:
     name, summary = cls.__name__, inspect.cleandoc(cls.__doc__ or "").split("\n")[0]
-    code = f"```python\nimport lapwing as lw\n\n{EXAMPLES['CODE'][name].strip()}\n```"
+    code = OUTPUTS["filled"](f"```python\nimport lapwing as lw\n\n{EXAMPLES['CODE'][name].strip()}\n```\n").strip()
     parts = [f"# {name}", summary, f"**When to use it.** {_part(cls, 'Use')}", code]
     parts += [f"![{text}](../pictures/{file})" for file, (text, names) in EXAMPLES["PICTURES"].items() if name in names]
     parts += [f"**{label}.** {_part(cls, label)}" for label in ("Law", "Guarantee", "Error", "Proof")]

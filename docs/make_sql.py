@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,10 +30,10 @@ from lapwing.plan.postprocessed import MOST_PARTS as MOST_RELEASES
 from lapwing.plan.row_values import source
 from lapwing.sql.aliases import ALIASES
 from lapwing.sql.joins import MOST_DEGREE
-from lapwing.sql.reader import MOST_CHARACTERS, MOST_PARTS, read_sql
+from lapwing.sql.reader import MOST_CHARACTERS, MOST_PARTS
 from lapwing.sql.refusals import CLAUSES, NAMES, NODES
 from lapwing.sql.relation import MOST_TOTAL
-from lapwing.sql.split import read_statement
+from lapwing.sql.split import read_sql, read_statement
 
 PAGE = Path(__file__).with_name("sql.md")
 
@@ -180,7 +181,7 @@ RELATIONS = (
         "Joins",
         f"""\
 Join a private table with a public one on a key of the public table: columns that no two of its rows share. So a private
-row has at most one partner, and nobody's rows multiply. Single-column keys are found when the public table is loaded;
+row has at most one partner, and rows never multiply. Single-column keys are found when the public table is loaded;
 declare keys of several columns. Values and bounds of public columns are read from the table, so you can group by them
 and sum them as they are.
 
@@ -300,7 +301,7 @@ precision (`within=`). The question decides how far the price goes.
 - A question whose answer would say nothing is refused before it is charged. That is a sum, mean or other moment of
   `DATE_DIFF` that nothing bounds, since its noise is thousands of years wide: write
   `AVG(CLIP(DATE_DIFF('year', born, CURRENT_DATE), 0, 120))`. With `assume_rows` it is also a mean or spread whose
-  interval, in groups of so many rows, is as wide as its bounds allow. `anyway=True` asks it all the same (`--anyway`,
+  interval, in groups of that size, is as wide as its bounds allow. `anyway=True` asks it all the same (`--anyway`,
   or the field `anyway` over HTTP), at the same price.
 - Where a limit can leave out rows, groups or values, every answer says so, and 5 % of the price (`within=`: 5 % more)
   tells how many units exceed it: `check=0` saves that, and a larger share buys a sharper figure. A check is about all
@@ -335,7 +336,7 @@ Which groups an answer has follows from the question and from declared facts, ne
   airlines make 16 groups. So does a private column joined to one of them. A `LEFT JOIN` adds rows without a match:
   each declared value that the table lacks, and NULL.
 - Other keys have all combinations of their groups, also if some cannot occur together.
-- Keys without aggregates, `SELECT DISTINCT town`, are listed as declared for nothing if they are public. Otherwise the
+- Keys without aggregates, `SELECT DISTINCT town`, are listed as declared, free, if they are public. Otherwise the
   whole price selects them.
 - Groups of any other key are selected privately, which takes a budget with a delta. If none is large enough, the answer
   says how large a group must be.
@@ -501,7 +502,7 @@ def _name(node: type[exp.Expression]) -> str:
 
 
 def _everyday() -> str:
-    asked = "".join(f"\n{words}\n```sql\n{text}\n```\n" for words, text in EVERYDAY)
+    asked = "".join(f"\n{words}\n```sql\n{_wrapped(text)}\n```\n" for words, text in EVERYDAY)
     words = (
         "Each is answered as it is written. The unit is `patient`. The months are listed nowhere: they need a delta."
     )
@@ -531,7 +532,7 @@ def _above() -> str:
 def _statement(text: str) -> str:
     many = len(read_statement(text, CATALOG).parts)
     parts = "1 question, and the rest is free" if many == 1 else f"{many} questions at one price, and the rest is free"
-    return f"\n```sql\n{text}\n```\nAnswered: {parts}.\n"
+    return f"\n```sql\n{_wrapped(text)}\n```\nAnswered: {parts}.\n"
 
 
 def _relations() -> str:
@@ -541,12 +542,18 @@ def _relations() -> str:
     )
 
 
+def _wrapped(text: str) -> str:
+    """On lines of at most 88 columns, each broken before a clause."""
+    head = re.match(r"(.{1,88}) (?=(?:FROM|WHERE|GROUP|HAVING|ORDER|QUALIFY|LEFT|JOIN|SELECT|UNION|AND) )", text)
+    return text if len(text) <= 88 or head is None else f"{head[1]}\n{_wrapped(text[head.end() :])}"
+
+
 def _example(text: str, catalog: Catalog) -> str:
     try:
         note = _paid(len(read_sql(text, catalog).aggregates))
     except Refused as refused:
         note = f"Refused. {refused}\n"
-    return f"\n```sql\n{text}\n```\n{note}"
+    return f"\n```sql\n{_wrapped(text)}\n```\n{note}"
 
 
 def _paid(count: int) -> str:

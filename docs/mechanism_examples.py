@@ -10,7 +10,8 @@ for count in (40, 75, 160):
 """,
     "AutoBounds": """
 search = lw.mechanisms.AutoBounds(epsilon=1, first=0, last=20)
-print(search([3, 4, 5], [500, 300, 200]))      # 500 values below 2^3, 300 below 2^4, 200 below 2^5
+# 500 values below 2^3, 300 below 2^4, 200 below 2^5
+print(search([3, 4, 5], [500, 300, 200]))
 print(search.error(0.95))
 """,
     "BestOf": """
@@ -35,7 +36,7 @@ print(lw.Gaussian(rho=0.1)(50))
 """,
     "GaussianThreshold": """
 selection = lw.mechanisms.GaussianThreshold(epsilon=1, delta=1e-5, keys_per_unit=16)
-print(selection.half())                        # a key of this many units is shown with probability 1/2
+print(selection.half())  # a key of this many units is shown with probability 1/2
 """,
     "GeometricSparse": """
 sparse = lw.mechanisms.GeometricSparse(threshold=100, epsilon=1, queries=99)
@@ -57,7 +58,7 @@ print(tables.standard_error((0, 1)), tables.loss)
 """,
     "LaplaceThreshold": """
 selection = lw.mechanisms.LaplaceThreshold(epsilon=1, delta=1e-5)
-print(selection.half())                        # a key of this many units is shown with probability 1/2
+print(selection.half())  # a key of this many units is shown with probability 1/2
 """,
     "Marginals": """
 tables = lw.mechanisms.Marginals(sizes=(10, 10, 10), ways=2, rho=0.5)
@@ -92,11 +93,14 @@ print(sums.prefix_rmse, sums.loss)
 """,
     "ProposeTestRelease": """
 release = lw.mechanisms.ProposeTestRelease(proposed=10, epsilon=1, delta=1e-6)
-print(release(500, 40))                        # None if the data are too near to others with a larger sensitivity
+# None if the data are too near to others with a larger sensitivity
+print(release(500, 40))
 print(release.needed_distance(0.95))
 """,
     "ProposedMedian": """
-median = lw.mechanisms.ProposedMedian(proposed=2, epsilon=1, delta=1e-6, bounds=(0, 1000), step=1)
+median = lw.mechanisms.ProposedMedian(
+    proposed=2, epsilon=1, delta=1e-6, bounds=(0, 1000), step=1
+)
 print(median(list(range(400, 601))), median.error(0.95))
 """,
     "Quantile": """
@@ -131,7 +135,7 @@ print([run.above(count) for count in (20, 400, 30, 500)], run.left)
 """,
     "StableMode": """
 mode = lw.mechanisms.StableMode(epsilon=1, delta=1e-6)
-print(mode.choose(["flu", "cold"], [900, 100]))   # None if the lead is too small to be told
+print(mode.choose(["flu", "cold"], [900, 100]))  # None if the lead is too small
 """,
     "ToeplitzCounter": """
 counter = lw.mechanisms.ToeplitzCounter(horizon=1023, rho=0.5)

@@ -6,6 +6,7 @@ compares what that gives with what was meant. Where the advice means something e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -799,6 +800,21 @@ def a_delta_beyond_the_budget() -> None:
     assert curator.sql(names, epsilon=1, delta=1e-6) is not None
     advised("Group by columns whose values are declared", curator.sql, names, epsilon=2, delta=1e-6)
     assert curator.sql("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex", epsilon=1)
+
+
+def more_than_is_left_as_it_was_asked_for() -> None:
+    """Each says what is left in the words of the question."""
+    for terms, says in (
+        ({"share": Fraction(1, 2)}, "Ask for share=0.1 or less."),
+        ({"epsilon": 50}, "Ask for epsilon = "),
+        ({"within": 1}, "The best this budget still buys is within "),
+    ):
+        curator = world(budget=Budget(epsilon=50, delta=1e-6))
+        curator.sql("SELECT SUM(age) AS s FROM visits", share=Fraction(9, 10))
+        refused = advised(says, curator.sql, N, **terms)
+        (name,) = terms
+        best = Fraction(re.findall(r"[0-9][0-9.,]*", str(refused.instead))[0].rstrip("."))
+        assert len(curator.sql(N, **{name: best})) == 1
 
 
 def a_loss_beyond_a_filter() -> None:

@@ -97,7 +97,7 @@ _HERE = Path(__file__).parent
 _WIDTH = 96  # of the box in a notebook
 
 NOTHING = "Nothing was charged."
-STAYS = "What was found for it is stored and stays charged; the answer was not charged."
+STAYS = "Search results are stored and remain charged; the answer was not charged."
 
 
 class LapwingError(Exception):
@@ -194,11 +194,13 @@ class BudgetExceeded(LapwingError):
     why: str
     instead: str
 
-    def __init__(self, why: str, instead: str, *, asked: object, remaining: object) -> None:
+    def __init__(self, why: str, instead: str, *, asked: object, remaining: object, owner: str | None = None) -> None:
         super().__init__(why, instead)
         self.why, self.instead = why, instead
         self.asked = asked
         self.remaining = remaining
+        self.owner = owner
+        """The analyst whose allowance is too small; None for the whole budget."""
 
     def _message(self) -> str:
         return f"{self.why} {STAYS if self.charged else NOTHING} {self.instead}"
@@ -293,5 +295,5 @@ class Bug(LapwingError):
         return f"{super()._message()} {free}" if self.free else super()._message()
 
     def _render_traceback_(self) -> list[str]:
-        """All frames: whoever mends it needs them."""
+        """All frames, for the bug report."""
         return traceback.format_exception(self)

@@ -113,9 +113,12 @@ def test_text_shows_values_intervals_and_price() -> None:
     answer = asked("SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex")
     lines = str(answer).splitlines()
     assert lines[0].split() == ["sex", "n", "n", "interval"]
-    assert len(lines) == 5
-    assert lines[-2] == f"95% intervals; price epsilon = 1; ledger entry {answer.entry}"
-    assert lines[-1].startswith("Counts at most 2 rows of a pid in a group; the rest is left out.")
+    assert len(lines) == 4
+    assert lines[-1].startswith("95% intervals; price epsilon = 1, ")
+    assert lines[-1].endswith("% of the budget")
+    explained = str(answer.explain())
+    assert f"price epsilon = 1; ledger entry {answer.entry}" in explained
+    assert "Counts at most 2 rows of a pid in a group; the rest is left out." in explained
 
 
 def test_a_stored_answer_says_so() -> None:
@@ -138,7 +141,7 @@ def test_division_by_zero_is_null_with_a_reason() -> None:
     assert answer.to_arrow()["r"].to_pylist() == [None]
     assert answer.intervals()["r_low"].to_pylist() == [None]
     assert answer.column_notes == {"r": "the interval of a divisor holds 0"}
-    assert "holds 0" in str(answer)
+    assert "holds 0" in answer.explain()
     assert json.loads(answer.to_json())["rows"] == [{"r": None, "r_low": None, "r_high": None}]
 
 

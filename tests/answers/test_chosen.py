@@ -65,7 +65,7 @@ def test_rows_that_no_noisy_number_chose_keep_intervals_per_number(clause: str) 
     curator = opened()
     plain, answer = curator.sql(COUNTS, epsilon=1), curator.sql(COUNTS + clause, epsilon=1)
     assert widths(answer, "n") == widths(plain, "n") != widths(plain, "n", simultaneous=True)
-    assert "together" not in f"{answer} {answer.methods()} {answer.to_json()}"
+    assert "together" not in f"{answer} {answer.explain()} {answer.methods()} {answer.to_json()}"
     assert "95% confidence, per number." in answer.methods()
 
 
@@ -74,8 +74,8 @@ def test_every_format_says_what_holds(clause: str) -> None:
     answer = opened().sql(COUNTS + clause, epsilon=1)
     promise = "with 95% confidence, per number; of `n`, by which rows or values were chosen, for all groups together."
     assert answer.column_notes == {"n": CHOSEN}
-    assert f"n: {CHOSEN}" in str(answer)
-    assert f"n: {CHOSEN}" in answer._repr_html_()
+    assert f"n: {CHOSEN}" in answer.explain()
+    assert f"n: {CHOSEN}" in answer.explain()._repr_html_()
     assert promise in answer.methods()
     read = json.loads(answer.to_json())
     assert (read["column_notes"], promise in read["methods"]) == ({"n": CHOSEN}, True)

@@ -70,8 +70,10 @@ def test_a_combined_answer_says_what_it_joined_and_pays_for_the_new_one_only() -
     assert (third.cost.amount, curator.budget.spent.amount) == (3, 6)
     assert third.plan.loss.to_pure().epsilon == 6
     words = f"ledger entries {first.entry}, {second.entry} and {third.entry}"
-    assert all(f"Joined 3 answers by inverse variance: {words}" in text for text in (str(third), third.methods()))
     shown = third.to_dict()
+    for text in (third.explain(), third.methods(), *shown["notes"][-1:]):
+        assert f"Joined 3 answers by inverse variance: {words}" in text
+    assert "\nCombined 3 answers; valid if " in str(third)
     assert (shown["ledger_entries"], len(shown["joined"])) == (list(third.entries), 3)
     assert [made["measures"][0]["loss"] for made in shown["joined"]] == [f"epsilon = {e}" for e in (1.5, 1, 0.5)]
 

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -22,7 +23,18 @@ import pyarrow as pa
 import pytest
 from matplotlib.text import Text
 
-from lapwing.answers.formats import FORMATS, show, to_arrow, to_csv, to_dict, to_html, to_json, to_pandas, to_text
+from lapwing.answers.formats import (
+    FORMATS,
+    explain,
+    show,
+    to_arrow,
+    to_csv,
+    to_dict,
+    to_html,
+    to_json,
+    to_pandas,
+    to_text,
+)
 from lapwing.answers.from_json import read_table
 from lapwing.answers.picture import arrange
 from lapwing.answers.table import CHOSEN, AnswerColumn, AnswerTable, fresh
@@ -129,7 +141,7 @@ ANSWERED = [
     "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex HAVING COUNT(*) > 10 ORDER BY n DESC LIMIT 1",
     "WITH c AS (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) SELECT MAX(n) AS most FROM c",
 ]
-PARTS = {"to_dict", "write_csv", "footer", "grid"}
+PARTS = {"to_dict", "write_csv", "footer", "grid", "explain"}
 """Functions of a table that a format is made of, or that write one to a file."""
 WRITTEN = {"csv", "json", "text", "html"}
 
@@ -239,7 +251,7 @@ def test_intervals_stand_beside_their_number() -> None:
     assert to_arrow(TABLES["bare"]).column_names == ["k", "median"]
     assert to_arrow(TABLES["some intervals"])["n_low"].to_pylist() == [1.0, None]
     assert [row["n interval"] for row in lines_of(to_text(TABLES["some intervals"]), TABLES["some intervals"])] == [
-        "1 to 2",
+        "1.000 to 2.000",
         "none",
     ]
     assert "1 to NULL" in to_text(TABLES["half an interval"])
@@ -255,21 +267,21 @@ def test_names_of_intervals_never_hide_a_column() -> None:
 
 def test_notes_and_remarks_stand_below_the_rows() -> None:
     assert TABLES["chosen"].column_notes == {"n": f"approximate; {CHOSEN}"}
-    assert to_text(TABLES["no interval"]).splitlines()[-2:] == [
-        "no intervals; price epsilon = 1; ledger entry 7",
-        "n: none follows",
-    ]
-    assert to_text(TABLES["facts"]).splitlines()[-2:] == [
+    assert to_text(TABLES["no interval"]).splitlines()[-1] == "no intervals; price epsilon = 1; ledger entry 7"
+    assert explain(TABLES["no interval"]) == "price epsilon = 1; ledger entry 7\nn: none follows"
+    facts = replace(TABLES["facts"], warnings=("Some rows are cut.",))
+    assert to_text(facts).splitlines()[-2:] == [
         "95% intervals; price epsilon = 1; ledger entry 7",
-        "Some rows are not counted.",
+        "Some rows are cut.",
     ]
-    assert to_html(TABLES["facts"]).endswith("ledger entry 7<br>Some rows are not counted.</small></p>")
+    assert "Some rows are not counted." in explain(facts)
+    assert to_html(facts).endswith("ledger entry 7<br>Some rows are cut.</small></p>")
     assert to_dict(TABLES["facts"])["ledger_entry"] == 7
 
 
 def test_everything_in_html_is_escaped() -> None:
     evil = "<script>alert('&')</script>"
-    said = to_html(table(column(evil, Type.TEXT, [evil]), number([1], name=evil + "n"), notes=(evil,)))
+    said = to_html(table(column(evil, Type.TEXT, [evil]), number([1], name=evil + "n"), warnings=(evil,)))
     assert "<script>" not in said
     assert said.count("&lt;script&gt;") == 5
 
@@ -316,7 +328,8 @@ def test_json_of_a_joined_answer_says_how_each_was_made() -> None:
     read = json.loads(answer.to("json"))
     assert read == json.loads(answer.to_json())
     assert ("measures" in read, len(read["joined"])) == (False, 2)
-    assert "Joined 2 answers" in to_text(answer.table())
+    assert "Combined 2 answers; valid if " in to_text(answer.table())
+    assert "Joined 2 answers" in answer.explain()
 
 
 def test_json_has_the_intervals_of_its_own_table() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers import rehearsal as rehearsal_module
-from lapwing.answers.rehearsal import rehearse
 from lapwing.curator import Curator
+from lapwing.curator import query_cache as rehearsal_module
 from lapwing.curator.pricing import Terms
+from lapwing.curator.query_cache import rehearse
 from lapwing.curator.request import QuestionRequest, Request
 from lapwing.errors import Bug
 from lapwing.plan.plan import Plan
@@ -64,11 +64,11 @@ STEPS = {
         "lapwing.engines.duckdb.DuckDBEngine.prepare",
         ["sql", "batch", "workload", "find", "check", "watch"],
     ),
-    "drawing noise": ("lapwing.answers.rehearsal.release", ["sql", "batch", "workload", "find", "check"]),
-    "encoding the answer": ("lapwing.answers.rehearsal.encode", ["sql", "batch", "workload", "find", "check"]),
+    "drawing noise": ("lapwing.curator.query_cache.release", ["sql", "batch", "workload", "find", "check"]),
+    "encoding the answer": ("lapwing.curator.query_cache.encode", ["sql", "batch", "workload", "find", "check"]),
     "finding bounds": ("lapwing.mechanisms.cells.UnitPowers.release", ["find"]),
     "arranging a check": ("lapwing.plan.units_exceeding.UnitsExceeding.empty", ["check"]),
-    "binding what stands above": ("lapwing.answers.rehearsal.present", ["sql", "batch"]),
+    "binding what stands above": ("lapwing.curator.query_cache.present", ["sql", "batch"]),
 }
 WAYS = {
     "sql": lambda curator: curator.sql(QUESTIONS[0], epsilon=1),

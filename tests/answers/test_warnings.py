@@ -87,8 +87,10 @@ def test_a_preview_says_among_how_many_a_search_finds_nothing() -> None:
     seen = birds().preview("SELECT AVG(mass) AS m FROM birds", epsilon=0.05, bounds="auto")
     least = seen.to_dict()["finds_nothing_below"]
     assert least > 344
+    assert f"may find nothing among fewer than about {least:,} units" in str(seen)
     said = f"Among fewer than about {least:,} units it may find nothing: the answer is NULL then"
-    assert said in str(seen)
+    assert said in seen.explain()
+    assert said in seen.to_dict()["explained"]
 
 
 def test_bounds_found_among_many_raise_no_doubt() -> None:
@@ -103,12 +105,17 @@ def test_a_preview_says_when_the_answer_would_be_useless() -> None:
     """If the interval of a mean is as wide as its bounds allow, and what would help."""
     curator = birds(bounds={"mass": (0, 10_000)})
     asked = "SELECT AVG(mass) AS m, STDDEV(mass) AS s FROM birds"
-    seen = str(curator.preview(asked, epsilon=0.01))
-    assert "AVG(mass): useless in groups of 1,000 rows or fewer" in seen
-    assert "AVG(mass): within" in seen
-    assert "STDDEV_SAMP(mass): useless in groups of 10,000 rows or fewer" in seen
-    assert "larger epsilon" in seen
-    assert "useless" not in str(curator.preview(asked, epsilon=1, assume_rows=10_000))
+    preview = curator.preview(asked, epsilon=0.01)
+    assert re.search(r"AVG\(mass\): useless in groups of 1,000 rows or fewer, within [\d,]+ in groups", str(preview))
+    for seen in (str(preview), preview.explain()):
+        assert "AVG(mass): useless in groups of 1,000 rows or fewer" in seen
+        assert "STDDEV_SAMP(mass): useless in groups of 10,000 rows or fewer" in seen
+    assert "AVG(mass): within" in preview.explain()
+    assert "larger epsilon" in preview.explain()
+    assert "larger epsilon" in preview.to_dict()["explained"]
+    fine = curator.preview(asked, epsilon=1, assume_rows=10_000)
+    assert "useless" not in str(fine)
+    assert "useless" not in fine.explain()
 
 
 def test_a_preview_says_when_a_quantile_would_be_anything() -> None:

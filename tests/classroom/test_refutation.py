@@ -147,7 +147,20 @@ def test_a_refutation_never_rounds_in_its_own_favour() -> None:
     )
     assert found is not None
     assert found.likely > found.allowed
-    assert "at least 0.71428571 on the first and at most 0.57142858 on the second" in str(found)
+    assert "at least 0.7142 on the first and at most 0.5715 on the second" in str(found)
+
+
+def test_a_narrow_refutation_has_enough_digits_to_be_one() -> None:
+    """With four digits it would say that 0.5 was seen and 0.5 is allowed."""
+    half = Fraction(1, 2)
+    found = lw.refute(
+        lambda rows: {"yes": half + Fraction(len(rows), 70_000), "no": half - Fraction(len(rows), 70_000)},
+        "a",
+        epsilon=0,
+        size=1,
+    )
+    assert "at least 0.5 on the first and at most 0.49998572 on the second" in str(found)
+    assert str(found).endswith("The claim allows 0.49998572 on the first.")
 
 
 def test_a_refutation_shows_some_of_many_outputs() -> None:

@@ -149,5 +149,5 @@ def test_functions_must_give_numbers_of_one_shape() -> None:
 def test_a_sensitivity_reads_as_words() -> None:
     assert str(global_sensitivity(sum, [0, 3], size=1)) == "Sensitivity 3: from [] to [3]"
     diagonal = global_sensitivity(lambda rows: (len(rows), sum(rows)), [1], size=1, norm=Norm.L2)
-    assert str(diagonal) == "Sensitivity 1.4142136: from [] to [1]"
+    assert str(diagonal) == "Sensitivity 1.415: from [] to [1]"
     assert str(global_sensitivity(len, [1], size=0)) == "Sensitivity 0: no two of these databases are neighbours."

@@ -58,7 +58,7 @@ def test_ask_prints_a_table_with_intervals(run: Any) -> None:
     done = run("ask", BY_SEX, "--epsilon", "0.5")
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[0].split() == ["sex", "n", "n", "interval"]
-    assert "price epsilon = 0.5; ledger entry" in done.out
+    assert "price epsilon = 0.5, 50% of the budget" in done.out
 
 
 def test_ask_in_json_and_csv(run: Any) -> None:
@@ -99,11 +99,15 @@ def test_bounds_that_nobody_declared_are_found(run: Any) -> None:
 def test_several_questions_at_one_price(run: Any) -> None:
     total = "SELECT COUNT(*) AS n FROM visits"
     seen = run("batch", total, BY_SEX, "--epsilon", "0.4", "--weight", "1", "--weight", "2", "--preview")
+    assert (seen.code, seen.out.splitlines()[0]) == (0, "Price: epsilon = 0.4, 40% of the budget.")
+    seen = run("batch", total, BY_SEX, "--epsilon", "0.4", "--weight", "1", "--weight", "2", "--preview", "--explain")
     assert (seen.code, "Nothing was charged" in seen.out) == (0, True)
     done = run("batch", total, BY_SEX, "--epsilon", "0.4", "--json")
     assert done.json["price"]["epsilon"] == pytest.approx(0.4)
     assert [len(answer["rows"]) for answer in done.json["answers"].values()] == [1, 2]
-    assert "stored answers, no price" in run("batch", total, BY_SEX, "--epsilon", "0.4").out
+    again = run("batch", total, BY_SEX, "--epsilon", "0.4", "--explain").out
+    assert "stored answers, no price" in again
+    assert again.count("are differentially private for adding or removing") == 2
     assert run("batch", total, "SELECT MODE(cost) FROM visits", "--epsilon", "0.1").code == 3
 
 
@@ -122,7 +126,9 @@ def test_ten_questions_and_the_eleventh_exits_with_4(run: Any) -> None:
     last = run("ask", BY_SEX, "-e", "0.1", "--refresh", "--json")
     assert (last.code, last.json["error"]) == (4, "BudgetExceeded")
     assert run("budget", "--json").json["remaining"]["epsilon"] == 0
-    assert "No question fits any more." in run("budget").out
+    assert run("budget").out == "Spent 100% of the budget; no question fits any more.\n"
+    assert "No question fits any more." in run("budget", "--explain").out
+    assert "No question fits any more." in run("budget", "--json").json["explained"]
 
 
 @pytest.mark.parametrize(
@@ -181,8 +187,9 @@ def test_preview_is_free_and_speaks_sql(run: Any) -> None:
 
 def test_budget_is_in_plain_words_with_odds(run: Any) -> None:
     run("ask", BY_SEX, "-e", "0.25")
-    words = run("budget").out
-    for part in ("Spent: epsilon = 0.25, 25 % of the budget.", "Left: epsilon = 0.75", "the odds", "50 %", "73.11 %"):
+    assert run("budget").out == "Spent 25% of the budget; one more question may cost up to epsilon = 0.75.\n"
+    words = run("budget", "--explain").out
+    for part in ("Spent: epsilon = 0.25 of epsilon = 1.", "Left: epsilon = 0.75", "the odds", "50 %", "73.11 %"):
         assert part in words
     found = run("budget", "--json").json
     assert (found["spent"]["epsilon"], found["total"]["epsilon"], found["share_spent"]) == (0.25, 1.0, 0.25)
@@ -203,7 +210,8 @@ def test_a_weak_budget_is_told_by_init_doctor_and_budget_and_by_nothing_else(run
 
 def test_a_budget_that_promises_something_has_no_warning(run: Any) -> None:
     assert run("budget", "--json").json["warning"] is None
-    assert len(run("budget").out.splitlines()) == 4
+    assert len(run("budget").out.splitlines()) == 1
+    assert len(run("budget", "--explain").out.splitlines()) == 4
 
 
 def test_the_ledger_is_shown_verified_and_exported(run: Any, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_question_may_come_from_standard_input(run: Any) -> None:
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == '"sex","n","n_low","n_high"'
     code, out, _ = run("preview", "-", "--share", "0.5", stdin=COUNT)
-    assert (code, "50.00% of the budget" in out) == (0, True)
+    assert (code, "Price: 50% of the budget; 1 such question fits in what is left." in out) == (0, True)
     assert run("ask", "-", "-e", "0.5", stdin="")[0] == 3
 
 
@@ -152,8 +152,9 @@ def test_the_ledger_shows_one_line_for_each_question(run: Any) -> None:
     assert len(run("ledger", "show", "--all")[1].splitlines()) == 1 + 6
 
 
-def test_help_lists_the_exit_codes(run: Any) -> None:
-    said = " ".join(run("--help")[1].split())
+def test_the_list_of_commands_has_the_exit_codes(run: Any) -> None:
+    assert "--commands" in run("--help")[1]
+    said = " ".join(run("--commands")[1].split())
     assert "Exit codes: 0 answered; 1 failed" in said
     assert "3 refused; 4 over budget; 130 interrupted." in said
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from lapwing.cli import demo
 from lapwing.cli.demo_health import FILE, REPEATS, truths
 from lapwing.cli.scene import Scene, show
+from lapwing.curator import load
 from lapwing.data import health
 
 NAMES = ["data", "file", "preview", "answer", "picture", "again", "attack", "budget", "names", "limits"]
@@ -105,9 +106,12 @@ def test_names_are_selected_privately(played: Any) -> None:
     assert names["top"][0]["name"] == "Emma"
 
 
-def test_demo_writes_one_picture_into_the_current_directory(played: Any) -> None:
-    picture = Path(facts(played, "picture")["path"])
-    assert list(played[1].iterdir()) == [picture]
+def test_demo_leaves_a_picture_and_a_folder_in_which_its_command_works(played: Any) -> None:
+    picture, folder = Path(facts(played, "picture")["path"]), Path(facts(played, "limits")["folder"])
+    assert sorted(played[1].iterdir()) == sorted([picture, folder])
+    question = facts(played, "limits")["next"].split('"')[1]
+    with load(folder / "lapwing.toml") as curator:
+        assert len(curator.sql(question, share=0.05)) == 5
     assert picture.stat().st_size > 20_000
 
 

@@ -61,7 +61,8 @@ def test_an_estimate_comes_out_in_every_format() -> None:
     assert frame["value"].tolist() == ["no", "yes"]
     assert json.loads(found.to_json())["rows"][1]["value"] == "yes"
     assert "1,000 reports by direct encoding, epsilon = 1 each" in str(found)
-    assert "can move a share by 0.0022; 100 by 0.22." in str(found)
+    assert "can move a share by 0.0022; 100 by 0.22." in found.explain()
+    assert "can move a share by 0.0022; 100 by 0.22." in found.to_json()
     assert found.share("yes") == pytest.approx(0.3, abs=0.15)
     with pytest.raises(Misconfigured, match="not among"):
         found.share("maybe")

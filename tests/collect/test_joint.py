@@ -79,7 +79,8 @@ def test_margins_agree_with_single_questions() -> None:
     assert both.shares.sum(axis=1) == pytest.approx(one.estimate(left).shares)
     assert both.shares.sum(axis=0) == pytest.approx(two.estimate(right).shares)
     assert [column.name for column in both.table().columns] == ["first", "second", "share"]
-    assert "can move a share by" in str(both)
+    assert "can move a share by" in both.explain()
+    assert "can move a share by" in both.to_json()
     with pytest.raises(Misconfigured, match="not among"):
         both.share("a", 9)
     assert sum(Fraction(p.epsilon) for p in both.protocols) == 4

@@ -104,7 +104,9 @@ def test_the_preview_says_what_is_found_first_and_charges_nothing(monkeypatch: p
     assert seen.missing == ("the bounds of `cost` in `visits`",)
     assert not seen.errors
     assert seen.to_dict()["finds_first"] == list(seen.missing)
-    assert "cannot be told before" in str(seen)
+    assert f"Finds {seen.missing[0]} first" in str(seen)
+    assert "cannot be told before" in seen.explain()
+    assert "cannot be told before" in seen.to_dict()["explained"]
     assert not spy.queries
     assert charges(curator) == []
     curator.sql(TOTAL, epsilon=1, bounds="auto")
@@ -116,9 +118,11 @@ def test_the_preview_says_what_is_found_first_and_charges_nothing(monkeypatch: p
 
 def test_the_answer_says_what_was_found_and_at_which_price() -> None:
     answer = opened(frame(), budget=Budget(epsilon=600)).sql(TOTAL, epsilon=200, bounds="auto")
-    what = f"the bounds of `cost` in `visits`, [0, 64], where values are clipped {ASIDE}"
+    words = "the bounds of `cost` in `visits`, [0, 64], where values are clipped"
+    what = f"{words} {ASIDE}"
     assert f"Found privately at epsilon = 70: {what}." in answer.methods()
-    assert f"Found privately at epsilon = 70: {what}." in str(answer)
+    assert f"Found privately at epsilon = 70: {what}." in answer.explain()
+    assert f"\nFound privately: {words}. Intervals do not cover what that cuts." in str(answer)
     assert "Intervals do not cover what that cuts." in answer.methods()
     assert answer.to_dict()["found"] == [{"what": what, "epsilon": 70.0, "relied_on": True}]
     assert "null_because" not in answer.to_dict()
@@ -252,7 +256,7 @@ class TestRefusals:
     def test_what_was_found_may_refuse_the_answer_and_the_message_says_so(self) -> None:
         """Bounds of 64 beside 2^40 are one number. By the finding, which is public."""
         curator = opened()
-        with pytest.raises(Refused, match="stays charged; the answer was not charged"):
+        with pytest.raises(Refused, match="remain charged; the answer was not charged"):
             curator.sql("SELECT AVG(cost + 1099511627776) AS m FROM visits", epsilon=1, bounds="auto")
         assert charges(curator) == [Fraction(35, 100)]
 

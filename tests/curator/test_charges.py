@@ -87,7 +87,8 @@ FREE = ("preparing", "rehearsing", "encoding", "reserve", "changed data", "lost 
 
 def is_true(text: str, before: Any, after: Any) -> bool:
     """Whether the words fit the charge: what was charged is said, and what is said was charged or was not."""
-    nothing, stays = "Nothing was charged" in text, "stays charged" in text or "was charged and is stored" in text
+    nothing = "Nothing was charged" in text
+    stays = any(said in text for said in ("stays charged", "remain charged", "was charged and is stored"))
     return (not nothing if after != before else not stays) and (stays or after == before)
 
 
@@ -103,11 +104,11 @@ def test_what_an_error_says_about_the_charge_is_true(
     assert is_true(str(caught.value), before, curator.budget.spent), str(caught.value)
     assert (caught.value.charged or before) == (curator.budget.spent - before or before)
     if (way, failure) == ("find", "rehearsing"):
-        assert "What was found for it is stored and stays charged; the answer was not charged." in str(caught.value)
+        assert "Search results are stored and remain charged; the answer was not charged." in str(caught.value)
     elif failure in FREE and way != "watch":
         assert curator.budget.spent == before
     if failure in ("witness", "settle"):
-        assert "asking again charges again" in str(caught.value)
+        assert "asking again costs again; use a new key if it had one." in str(caught.value)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -156,7 +157,7 @@ def test_what_was_found_is_said_to_stay_charged(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(curator._engine, "fetch", spending)
     with pytest.raises(BudgetExceeded) as caught:
         curator.sql(SITES, epsilon=1, bounds="auto", find_share=0.3)
-    assert "What was found for it is stored and stays charged; the answer was not charged." in str(caught.value)
+    assert "Search results are stored and remain charged; the answer was not charged." in str(caught.value)
     assert "Nothing was charged" not in str(caught.value)
     assert float(curator.budget.spent.amount) == 9.8
 
@@ -207,7 +208,7 @@ def test_what_is_said_about_asking_again_holds_with_a_key(tmp_path: Path, monkey
     for failure in ("settle", "witness"):
         with monkeypatch.context() as patch:
             FAILURES[failure](curator, tmp_path, patch)
-            with pytest.raises(LedgerFailed, match="asking again charges again; use a new key if it had one"):
+            with pytest.raises(LedgerFailed, match="asking again costs again; use a new key if it had one"):
                 curator.sql(TOTAL, epsilon=1, key=failure)
         spent = curator.budget.spent.amount
         with pytest.raises(LedgerFailed, match="Use a new key to pay again"):

@@ -29,11 +29,16 @@ def test_a_curator_prints_what_was_declared() -> None:
         "  cost     real     bounds [0, 500]",
         "regions: public, to join with; key code",
         "  code  text  values a, b",
-        "Budget: epsilon = 2 (pure accounting: epsilon = 2)",
-        "Spent: epsilon = 0, 0 % of the budget. Left: epsilon = 2.",
-        "One more question may cost at most epsilon = 2; about 20 fit at epsilon = 0.1 each.",
+        "Budget: epsilon = 2",
+        "Spent 0% of the budget; one more question may cost up to epsilon = 2.",
         "This budget is in memory and ends with the process. Pass ledger='ledger.db' to keep it.",
     ]
+    explained = curator.budget.explain().splitlines()
+    assert explained[:2] == [
+        "Spent: epsilon = 0 of epsilon = 2. Left: epsilon = 2.",
+        "One more question may cost at most epsilon = 2; about 20 fit at epsilon = 0.1 each.",
+    ]
+    assert str(curator.ledger.budget).startswith("epsilon = 2 (pure accounting: epsilon = 2)\n")
     facts = curator.describe().to_dict()
     assert facts["tables"]["visits"]["columns"]["cost"] == {"type": "real", "declared": "bounds [0, 500]"}
     assert facts["budget"]["epsilon"] == "2"

@@ -134,7 +134,9 @@ def test_prices_and_previews_are_those_of_the_real_tables() -> None:
         real, tried = curator.preview(asked, within=20), dummy.preview(asked, within=20)
         assert tried.cost == real.cost
         assert tried.errors == real.errors
-        assert "DUMMY" in str(tried)
+        both = dummy.preview_batch([asked, "SELECT COUNT(*) AS n FROM visits"], epsilon=0.1)
+        for shown in (str(tried), tried.explain(), tried.to_dict()["in_words"], str(both)):
+            assert shown.count("DUMMY") == 1
         assert "DUMMY" not in str(real)
         assert "made up" in str(dummy.describe())
         assert "made up" not in str(curator.describe())

@@ -17,9 +17,9 @@ from lapwing.answers.from_json import read_table
 from lapwing.curator import Curator, open_data
 from lapwing.curator.automatic import Automatic
 from lapwing.curator.pricing import Terms
+from lapwing.curator.purchase import BeforeCharge, BeforeRows, BeforeStore
 from lapwing.curator.request import QuestionRequest, Request
 from lapwing.curator.search import choose_result
-from lapwing.curator.stages import BeforeCharge, BeforeRows, BeforeStore
 from lapwing.errors import Misconfigured, Refused
 from lapwing.mechanisms.cells import UnitPowers
 from lapwing.plan.bounds_search import BoundsOf, SearchResult
@@ -100,7 +100,9 @@ def test_no_number_of_any_shape_is_shown(sql: str, shown: list[tuple[Any, Any]])
 def test_the_preview_says_the_same_and_what_it_would_cost(seeded: None) -> None:
     curator = opened()
     before = curator.preview(MEAN, **ASK)
-    assert "the answer is NULL then, and only the search is charged" in str(before)
+    assert f"may find nothing among fewer than about {before.overlooked:,} units" in str(before)
+    assert "the answer is NULL then, and only the search is charged" in before.explain()
+    assert "the answer is NULL then, and only the search is charged" in before.to_dict()["explained"]
     answer = curator.sql(MEAN, **ASK)
     after = curator.preview(MEAN, **ASK)
     assert not after.cost

@@ -177,7 +177,7 @@ def test_a_key_never_brings_back_the_answer_to_other_data(kind: str, refresh: bo
     curator.close()
     curator = open_visits(frame(60), version="2", **with_ledger)
     spent = curator.ledger.spent
-    with pytest.raises(Misconfigured, match=r"used for another question|used before the data"):
+    with pytest.raises(Misconfigured, match=r"used for another question|changed since this key was used"):
         ask(curator, own)
     assert curator.ledger.spent == spent
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,8 @@ from lapwing.curator import Curator
 from lapwing.curator.pricing import Terms
 from lapwing.curator.request import QuestionRequest, Request
 from lapwing.errors import BudgetExceeded, Misconfigured
-from lapwing.privacy.budget import Budget
+from lapwing.privacy.budget import Accounting, Budget, Cost
+from lapwing.privacy.phrases import left_text, share_text
 from support.visits import crowd, open_visits
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
@@ -128,11 +130,67 @@ def test_a_retry_key_stands_for_the_share_it_was_paid_at() -> None:
 
 def test_a_preview_says_what_epsilon_means_where_a_budget_has_a_delta() -> None:
     said = str(opened("zcdp").preview(COUNT, epsilon=0.5))
-    assert "epsilon = 0.5 alone is 7.46% of this budget: 13 such questions fit." in said
-    assert "alone" not in str(opened("pure").preview(COUNT, epsilon=0.5))
-    assert "alone" not in str(opened("zcdp").preview(COUNT, share=0.1))
+    assert re.search(r"\nWith a delta, epsilon = 0.5 is 7.5% of the budget; share=0.25 buys within \d+\.\n", said)
+    assert "With a delta" not in str(opened("pure").preview(COUNT, epsilon=0.5))
+    assert "With a delta" not in str(opened("zcdp").preview(COUNT, share=0.1))
     curator = opened("zcdp")
     for _ in range(13):
         curator.sql(COUNT, epsilon=0.5, refresh=True)
     with pytest.raises(BudgetExceeded):
         curator.sql(COUNT, epsilon=0.5, refresh=True)
+
+
+@pytest.mark.parametrize("check", [0, 0.05, 0.5])
+def test_what_a_preview_says_that_a_share_buys_is_what_its_preview_says(check: float) -> None:
+    """Also where a part of the price checks limits, and where the share in words is rounded."""
+    curator = opened("zcdp")
+    for epsilon in (0.3, 0.5, 0.7, Fraction(2, 3)):
+        said = str(curator.preview(COUNT, epsilon=epsilon, check=check))
+        share, half = re.findall(r"share=([\d.]+) buys within ([\d.,]+)\.\n", said)[0]
+        assert f"COUNT(*): within {half} (95%)" in str(curator.preview(COUNT, share=Fraction(share), check=check))
+
+
+@pytest.mark.parametrize("check", [0, 0.05, 0.5])
+@pytest.mark.parametrize("name", BUDGETS)
+def test_the_best_precision_that_a_refusal_names_is_affordable_and_one_better_is_not(name: str, check: float) -> None:
+    curator = opened(name)
+    curator.sql(COUNT, share=0.9, check=0)
+    asked = "SELECT COUNT(*) AS n FROM visits WHERE age > 30"
+    with pytest.raises(BudgetExceeded, match="The best this budget still buys is within") as refused:
+        curator.sql(asked, within=0.5, check=check)
+    half = int(refused.value.instead.partition("within ")[2].rstrip(".").replace(",", ""))
+    with pytest.raises(BudgetExceeded):
+        curator.sql(asked, within=half * Fraction(9, 10), check=check)
+    assert curator.sql(asked, within=half, check=check).cost
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"share": 0.5}, "This costs 50% of the budget, and a share of 0.05 is left of the allowance of ann."),
+        ({"epsilon": 1.5}, "% of the budget, and 5% is left of the allowance of ann."),
+        ({"within": 20}, "This costs more than is left of the allowance of ann (within 20, for "),
+    ],
+)
+def test_a_refusal_names_the_allowance_and_who_can_raise_it(terms: dict[str, Any], words: str) -> None:
+    curator = opened("zcdp")
+    curator.ledger.allow("ann", Cost(Accounting.ZCDP, curator.budget.total.amount / 20))
+    with pytest.raises(BudgetExceeded) as refused:
+        curator.sql(COUNT, analyst="ann", **terms)
+    assert words in refused.value.why
+    assert refused.value.instead.endswith(" The steward can raise the allowance.")
+    assert refused.value.owner == "ann"
+    assert "rho" not in str(refused.value)
+
+
+def test_shares_in_words_are_rounded_to_the_safe_side() -> None:
+    """What is paid never reads as less than it is, and what is left never as more."""
+    for part, paid, left in (
+        (Fraction(1, 20), "5%", "5%"),
+        (Fraction(1, 3), "34%", "33%"),
+        (Fraction(9999, 10000), "100%", "99%"),
+        (Fraction(5, 10**40) + Fraction(1, 100), "1.1%", "1%"),
+        (Fraction(0), "0%", "0%"),
+        (Fraction(58712, 1000), "5872%", "5871%"),
+    ):
+        assert (share_text(part), left_text(part)) == (paid, left)

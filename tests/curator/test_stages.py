@@ -10,10 +10,10 @@ import pytest
 from lapwing.curator.automatic import read_automatic
 from lapwing.curator.batch import read_batch
 from lapwing.curator.pricing import Terms
+from lapwing.curator.purchase import BeforeCharge, BeforeRows, BeforeStore, run
 from lapwing.curator.request import DistributionRequest, MarginalsRequest, QuestionRequest, Request
-from lapwing.curator.stages import BeforeCharge, BeforeRows, BeforeStore, run
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, PriceChanged
-from lapwing.ledger.reservation import LedgerView
+from lapwing.ledger.entry import LedgerView
 from lapwing.privacy import Accounting, Budget, Cost
 from lapwing.server.timing import slot_of
 from support.visits import crowd, frame, open_visits

@@ -23,8 +23,8 @@ import lapwing as lw
 from lapwing.answers.answer import Release
 from lapwing.curator import Curator
 from lapwing.curator.pricing import Terms
+from lapwing.curator.purchase import run as run_steps
 from lapwing.curator.request import QuestionRequest, Request
-from lapwing.curator.stages import run as run_steps
 from lapwing.errors import LapwingError
 from support.audit import assert_private
 from support.cells import run

@@ -122,7 +122,8 @@ def test_the_commands_work_on_a_shared_ledger(home: Path) -> None:
     steps = [
         (("doctor",), "none yet"),
         (("ask", QUESTION, "--epsilon", "0.1"), "price epsilon = 0.1"),
-        (("budget",), "0.1"),
+        (("budget",), "Spent 10% of the budget; one more question may cost up to epsilon = 0.9."),
+        (("budget", "--explain"), "Spent: epsilon = 0.1 of epsilon = 1."),
         (("doctor",), "a question would be answered"),
         (("ledger", "show"), "SELECT sex"),
         (("ledger", "verify"), "The ledger is intact"),

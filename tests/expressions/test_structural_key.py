@@ -11,9 +11,9 @@ from itertools import combinations
 from random import Random
 from typing import Any
 
+from lapwing.curator.query_cache import likeness
 from lapwing.expressions.expression import Call, Column, Literal, Operator
 from lapwing.expressions.operators.table import OPERATORS
-from lapwing.expressions.structural_key import likeness
 from lapwing.expressions.table import Field, Limit, Table
 from lapwing.expressions.types import Interval, Type
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lapwing as lw
-from lapwing.lab.attacks import ATTACKS, Attacked, advertiser, attack, presence_cap, record_cap
+from lapwing.lab.attacks import ATTACKS, Attacked, _program, advertiser, attack, presence_cap, record_cap
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED
 from lapwing.lab.attacks.reconstruction import solve
 from lapwing.lab.report_page import page_of, write_page
@@ -178,6 +178,12 @@ def test_an_unknown_attack_is_refused_with_the_list() -> None:
 
 def test_every_attack_is_listed_once() -> None:
     assert set(LEAST) | {"timing"} == set(ATTACKS)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_every_attack_has_a_program_of_its_own(name: str) -> None:
+    assert _program(name).__module__.startswith("lapwing.lab.attacks.")
+    assert [other for other in ATTACKS if other != name and _program(other) is _program(name)] == []
 
 
 def test_every_naive_system_and_lapwing_say_what_they_do(done: dict[str, Attacked]) -> None:

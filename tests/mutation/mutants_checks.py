@@ -107,7 +107,7 @@ CHECKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a filter is not said to be one",
-        "left_out",
+        "cut_note",
         "question.where is not None",
         "question.having is not None",
         "an upper bound is told as a count",
@@ -115,7 +115,7 @@ CHECKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "noise is told as a sign",
-        "left_out",
+        "cut_note",
         "count > error",
         "count > 0",
         "limits are said to cut what they may not",

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from lapwing.plan.contribution_limits import limits_of
+from lapwing.plan.aggregates import limits_of
 from lapwing.plan.plan import make_outline
 from lapwing.sql import read_sql
 from support.visits import open_visits, visits_catalog
 
-COVERED = "The interval is about what was counted."
+COVERED = "The interval covers the clipped data only."
 
 
 def notes(text: str, **changes: object) -> tuple[str, ...]:
@@ -93,15 +93,14 @@ def test_an_answer_says_what_its_limits_leave_out_wherever_a_person_looks() -> N
     said = f"Counts at most 2 rows of a pid in a group; the rest is left out. {COVERED}"
     preview = visits.preview(text, epsilon=0.1)
     answer, batch = visits.sql(text, epsilon=0.1), visits.batch([text], epsilon=0.1)
-    for shown in (str(preview), str(answer), answer._repr_html_(), answer.methods(), str(batch), batch._repr_html_()):
+    for shown in (preview.explain(), answer.explain(), answer.methods(), batch.explain()):
         assert said in shown
     for read in (preview.to_dict(), json.loads(answer.to_json()), batch.to_dict()["answers"]["1"]):
         assert read["notes"] == [said]
     assert answer.notes == (said,)
     assert answer.to_pandas().attrs["notes"] == [said]
-    caption = " ".join(part.get_text() for part in answer.plot().texts)
-    assert all(word in caption for word in said.split())
-    assert said in str(visits.preview_batch([text], epsilon=0.1))
+    assert "Rows whose `sex` is not a declared value are not counted." in answer.explain()
+    assert said in visits.preview_batch([text], epsilon=0.1).explain()
 
 
 def test_a_workload_says_what_its_limits_leave_out() -> None:
@@ -111,6 +110,6 @@ def test_a_workload_says_what_its_limits_leave_out() -> None:
     assert said in ages.methods()
     assert said in tables.methods()
     for answer in (ages, tables["sex", "site"]):
-        assert said in str(answer)
+        assert said in answer.explain()
         assert said in answer.to_dict()["notes"]
-    assert said in str(visits.preview_distribution("cost", cells=5, epsilon=0.1))
+    assert said in visits.preview_distribution("cost", cells=5, epsilon=0.1).explain()

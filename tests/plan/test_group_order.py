@@ -13,8 +13,8 @@ import pytest
 from lapwing.errors import Bug
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
-from lapwing.plan import group_order as groups_module
-from lapwing.plan.group_order import found_groups, integers, public_groups
+from lapwing.plan import add_noise as groups_module
+from lapwing.plan.add_noise import found_groups, integers, public_groups
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.question import Question
 from lapwing.privacy import ZCDP, Loss, Pure

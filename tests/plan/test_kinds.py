@@ -21,9 +21,8 @@ from lapwing.errors import Bug
 from lapwing.expressions.table import Limit
 from lapwing.plan import aggregates
 from lapwing.plan.add_noise import Arranged, release
-from lapwing.plan.aggregate_function import Function
 from lapwing.plan.bounds_search import BoundsOf, LimitOf
-from lapwing.plan.kind import Kind
+from lapwing.plan.kind import Function, Kind
 from lapwing.plan.plan import Plan
 from lapwing.plan.query import queries
 from lapwing.plan.total import SUM, TotalKind

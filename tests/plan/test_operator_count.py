@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lapwing.plan.operator_count import A_STEP, operators, steps
+from lapwing.plan.question import A_STEP, operators, steps
 from support.visits import frame, open_visits
 
 SQL = "SELECT COUNT(*) AS n FROM visits"

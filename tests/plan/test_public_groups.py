@@ -16,7 +16,7 @@ from lapwing.engines.source import Frame
 from lapwing.expressions.expression import Key
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type, Value
-from lapwing.plan.group_order import Groups, Public
+from lapwing.plan.add_noise import Groups, Public
 from lapwing.plan.plan import make_outline
 from lapwing.sql import read_sql
 

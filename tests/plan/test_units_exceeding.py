@@ -13,8 +13,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lapwing.answers.rehearsal import rehearse
 from lapwing.answers.stored import decode, decode_check, encode
+from lapwing.curator.query_cache import rehearse
 from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.expressions.table import UNIT_ID, Catalog, Field, Table
 from lapwing.expressions.types import Type

@@ -436,8 +436,9 @@ def test_a_preview_reads_nothing_costs_nothing_and_knows_what_is_stored(monkeypa
     assert (after.stored, after.errors, bool(after.cost)) == (True, before.errors, False)
     far = curator.preview_distribution("age", epsilon=5)
     assert (far.fits, list(far.errors)) == (False, ["one cell", "the lower half", "all"])
-    assert "does not fit" in str(far)
-    assert json.dumps(far.to_dict())
+    assert "more than is left" in str(far)
+    assert "does not fit" in far.explain()
+    assert "does not fit" in json.loads(far.to_json())["explained"]
     with pytest.raises(Refused, match="protected unit"):
         curator.preview_distribution("pid", epsilon=1)
 

@@ -206,7 +206,7 @@ def test_the_affordable_epsilon_fits_and_the_next_does_not() -> None:
         ),
         (
             Budget(2, 1e-6),
-            "epsilon = 2, delta = 1e-6 (zcdp accounting: rho = 0.083441717, delta = 5e-7)",
+            "epsilon = 2, delta = 1e-6 (zcdp accounting: rho = 0.08345, delta = 5e-7)",
             "With or without one person, no outcome becomes more than e^2 = 7.39 times as likely, plus 1e-6.",
         ),
         (

@@ -266,7 +266,7 @@ def test_a_coin_flip_exceeds_the_rho_of_bounded_range() -> None:
         (ZCDP(0.005), "rho = 0.005"),
         (ZCDP(0.005, 1e-9), "rho = 0.005, delta = 1e-9"),
         (Approximate(1, 1e-6), "epsilon = 1, delta = 1e-6"),
-        (Pure(Fraction(1, 3)), "epsilon = 0.33333334"),
+        (Pure(Fraction(1, 3)), "epsilon = 0.3334"),
         (Pure(Fraction(10**3000)), "epsilon = 1e3000"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

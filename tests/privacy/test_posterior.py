@@ -94,7 +94,7 @@ def test_belief_reads_as_a_sentence() -> None:
         "A belief of 50 % before becomes between 26.89 % and 73.11 % after, whatever the answer is."
     )
     assert str(posterior(0.01, 0.1)).startswith("A belief of 1 % before becomes between 0.9056 % and 1.105 % after")
-    assert str(posterior(0.5, 1, 1e-6)).endswith("except with probability 1.4006252e-5.")
+    assert str(posterior(0.5, 1, 1e-6)).endswith("except with probability 1.401e-5.")
     assert "99.9999997939 %" in str(posterior(0.5, 20))
     assert "between 0 % and 0 %" in str(posterior(0, 1))
 

@@ -162,7 +162,7 @@ def test_what_the_container_does_works_in_an_empty_environment(tmp_path: Path) -
     wanted = re.search(r'"/build(\[[\w,]+\])"', install)
     assert wanted is not None
     subprocess.run([python, "-m", "pip", "install", "-q", f"{ROOT}{wanted[1]}"], check=True)
-    write_settings(tmp_path / "srv")
+    write_settings(tmp_path / "srv", answer_time=2)  # the real program takes no less than a second
     program = tmp_path / "opt" / "bin" / "lapwing"
     done = subprocess.run(
         [program, "serve", "--check", "--file", str(tmp_path / "srv" / "lapwing.toml")],

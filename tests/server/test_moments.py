@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lapwing.curator.stages import BeforeRows, BeforeStore
+from lapwing.curator.purchase import BeforeRows, BeforeStore
 from lapwing.privacy import Accounting, Budget, Cost
 from lapwing.server.schemas import AskBody, Asking, BatchBody, DistributionBody, MarginalsBody
 from lapwing.server.service import Outcome
@@ -43,7 +43,7 @@ def take_steps(asked: Asked, body: Asking, who: Principal, reading: Callable[[st
         is_reading = isinstance(reached, BeforeRows)
         if is_reading:
             reading(MOMENTS[0])
-        reached = service._go_on(who, body, begun)
+        reached = service._advance(who, body, begun)
         if is_reading:
             assert isinstance(reached, BeforeStore)
             reading(MOMENTS[1])
@@ -178,7 +178,7 @@ def test_nothing_that_was_read_is_seen_before_it_is_stored(name: str) -> None:
             before = [entry.kind for entry in ledger.entries()].count("settle")
             seen = service._preview(BOB, asking)
             is_last = isinstance(reached, BeforeStore) and reached.search is None
-            reached = service._go_on(ANN, body, begun)
+            reached = service._advance(ANN, body, begun)
             after = [entry.kind for entry in ledger.entries()].count("settle")
             assert seen["price"]["epsilon"] > 0
             stored += after - before

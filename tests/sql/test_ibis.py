@@ -18,6 +18,7 @@ from lapwing.expressions.operators.table import OPERATORS
 from lapwing.plan.question import Question
 from lapwing.sql import read_sql
 from lapwing.sql.ibis import as_sql, read_ibis, unbound_table
+from lapwing.sql.split import NOT_ONE
 from support.refusals import attempt
 from support.visits import Spy, open_visits, visits_catalog, visits_table
 
@@ -277,7 +278,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
 }
 REASONS: dict[str, list[str]] = {
     "the rows themselves are private.": ["the rows", "a projection", "a column"],
-    "outside an aggregate, only GROUP BY keys can be selected.": ["window"],
+    "window functions mix rows of different units.": ["window"],
     "`name` is text, and it only takes numbers.": ["max"],
     "it returns the value of a single row, which is private.": ["first", "arbitrary"],
     "the answer would be one of the rows, which are private.": ["collect"],
@@ -311,10 +312,8 @@ REASONS: dict[str, list[str]] = {
     "it is not a function of the row.": ["now", "random"],
     "NaN is NULL here.": ["not a number as a test"],
     "NULLs always come last.": ["nulls first"],
-    "it is not supported.": ["offset"],
-    "the inner groups already have a limit.": ["filter after limit"],
     "table `visits` is declared with no schema.": ["other catalog"],
-    "the numbers inside have already been released.": ["aggregate of aggregates", "most of a count"],
+    NOT_ONE[1]: ["aggregate of aggregates", "most of a count", "offset", "filter after limit"],
     "it is not a table in the catalog.": ["in memory"],
     "a constant has no time zone.": ["zone"],
     "it is not a number of ordinary size.": ["not a number", "infinite"],

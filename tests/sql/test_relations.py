@@ -19,10 +19,10 @@ from lapwing.errors import Misconfigured, Refused
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.add_noise import arrange
-from lapwing.plan.derived_rows import from_node
 from lapwing.plan.plan import Plan, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.plan.question import Question
+from lapwing.plan.row_values import from_node
 from lapwing.privacy import Budget, Pure
 from lapwing.sql import read_sql
 from lapwing.sql.ibis import read_ibis, unbound_table
@@ -367,12 +367,12 @@ REFUSED = {
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.pid = b.pid WHERE age > 1": "several tables",
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.pid = b.pid WHERE visits.age > 1": "that table is not in FROM",
     "SELECT COUNT(*) FROM (SELECT * FROM visits a JOIN visits b ON a.pid = b.pid) t": "two columns",
-    "SELECT COUNT(*) FROM visits v JOIN (SELECT COUNT(*) AS n FROM stays) s ON s.n = v.age": "already been released",
+    "SELECT COUNT(*) FROM visits v JOIN (SELECT COUNT(*) AS n FROM stays) s ON s.n = v.age": "cannot be combined",
     "SELECT COUNT(*) FROM (SELECT pid FROM visits UNION SELECT pid FROM stays) t": "UNION ALL",
     "SELECT COUNT(*) FROM (SELECT pid FROM visits UNION ALL SELECT site FROM stays) t": "different columns",
     "SELECT COUNT(*) FROM (SELECT sex AS x FROM visits UNION ALL SELECT nights AS x FROM stays) t": "types",
     "SELECT COUNT(*) FROM (SELECT name FROM sites UNION ALL SELECT sex AS name FROM visits) t": "public",
-    "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM stays": "Use UNION ALL of rows in FROM",
+    "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM stays": "Ask its aggregations here",
     "SELECT pid, SUM(cost) FROM visits GROUP BY pid": "protected unit",
     "SELECT * FROM (SELECT pid, SUM(cost) AS s FROM visits GROUP BY pid) t": "private",
     "SELECT AVG(s) FROM (SELECT pid, SUM(cost) AS s FROM visits GROUP BY pid ORDER BY s LIMIT 3) t": (

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
-from lapwing.answers.clipping_notes import check_facts, left_out
+from lapwing.answers.clipping_notes import check_facts, cut_note, left_out
 from lapwing.answers.columns import present, unanswered
 from lapwing.answers.formats import price, to_dict
 from lapwing.answers.phrases import asked, condition
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.answers.tabular import Tabular, paid
+from lapwing.answers.tabular import Tabular, paid, price_line
 from lapwing.answers.warnings import none_shown
 from lapwing.numbers import Number
 from lapwing.plan.add_noise import Released
@@ -22,6 +22,8 @@ from lapwing.plan.plan import MADE_UP, Plan
 from lapwing.plan.units_exceeding import Checked
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.phrases import percent
+
+_NOT_COVERED = "Intervals do not cover what that cuts."
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -41,6 +43,8 @@ class Release(Tabular):
     """How many units exceed its limits, as far as a check told, now or before."""
     nothing: str = field(default="", kw_only=True)
     """Why there is no answer: a search found nothing to rely on. Then all numbers are NULL, and `entry` is its own."""
+    bought: str = field(default="", kw_only=True)
+    """The price in the caller's words, such as "within 50, for 16% of the budget"."""
 
     @classmethod
     def of(cls, other: Release, **more: Any) -> Self:
@@ -60,6 +64,8 @@ class Release(Tabular):
             facts=self.to_dict,  # a joined answer says more than `facts`
             gaps=self.plan.selection is not None or question.having is not None or question.limit is not None,
             null_because=self.nothing,
+            price=price_line(self.cost, self.bought, declared=not self.entry),
+            warnings=self._warnings(),
         )
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
@@ -101,7 +107,8 @@ class Release(Tabular):
             said = f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
             return " ".join([*self._made_up(), said])
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
-        limits = "".join(f" {note}" for note in (*self.plan.outline.notes, *self._check()))
+        outline = self.plan.outline
+        limits = "".join(f" {note}" for note in (*outline.undeclared, *outline.notes, *self._check()))
         return (
             f"{subject} are differentially private for adding or removing {unit} of `{table.name}` "
             f"(version {table.version}) at a price of {self.plan.loss}.{limits} {'. '.join(noise)}. "
@@ -111,7 +118,7 @@ class Release(Tabular):
     def _found(self) -> str:
         """What was found privately before the answer, and its price."""
         found = "".join(f"Found privately at {one.loss}: {one}. " for one in self.found if not one.is_nothing)
-        return f"{found}Intervals do not cover what that cuts. " if found else ""
+        return f"{found}{_NOT_COVERED} " if found else ""
 
     def _covered(self, condition: str = "") -> str:
         """What intervals promise, if there is one."""
@@ -135,6 +142,15 @@ class Release(Tabular):
         none = [none_shown(self.plan.selection)] if self._shows_nothing() else []
         said = (*((found,) if found else ()), *none, *self.plan.outline.notes, *self._check())
         return tuple(dict.fromkeys((*self._made_up(), *said)))
+
+    def _warnings(self) -> tuple[str, ...]:
+        """The notes shown below the rows: why the answer is useless, or what is cut."""
+        if none := self.nothing or (none_shown(self.plan.selection) if self._shows_nothing() else ""):
+            return (*self._made_up(), none)
+        found = "; ".join(one.words for one in self.found)
+        clipped = f"Found privately: {found}. {_NOT_COVERED}" if found else ""
+        cut = "" if self.check is None else cut_note(self.plan.question, self.check, self.confidence)
+        return (*self._made_up(), *filter(None, [clipped, cut]))
 
     def _made_up(self) -> tuple[str, ...]:
         return (MADE_UP,) if self.plan.table.made_up else ()

@@ -1,4 +1,4 @@
-"""What several answers at one price can do together, by number or by name."""
+"""The answers of a batch, by number or by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, Generic, TypeVar
 
-from lapwing.answers.formats import dump, price, small
+from lapwing.answers.formats import Explanation, dump, price, small
 from lapwing.answers.tabular import Tabular
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest
@@ -24,6 +24,8 @@ class Together(Generic[Item]):
     releases: tuple[Item, ...]
     cost: Cost
     """What all of them cost together; 0 if all were stored."""
+    bought: str
+    """The price of all of them in the caller's words."""
 
     def __len__(self) -> int:
         return len(self.releases)
@@ -48,6 +50,11 @@ class Together(Generic[Item]):
     def to_json(self) -> str:
         return dump(self.to_dict())
 
+    def explain(self) -> Explanation:
+        """The exact price, what limits leave out and the method, of each answer."""
+        pairs = zip(self.names, self.releases, strict=True)
+        return Explanation("\n\n".join(f"{name}\n{release.explain()}" for name, release in pairs))
+
     def __str__(self) -> str:
         shown = [f"{name}\n{release}" for name, release in zip(self.names, self.releases, strict=True)]
         return "\n\n".join([*shown, self._footer()])
@@ -60,5 +67,5 @@ class Together(Generic[Item]):
         return "".join([*shown, small([self._footer()])])
 
     def _footer(self) -> str:
-        price = f"price {self.cost}" if self.cost else "stored answers, no price"
-        return f"{len(self)} answers; {price} for all of them" if len(self) > 1 else f"1 answer; {price}"
+        price = f"price {self.bought or self.cost}" if self.cost else "stored answers, no price"
+        return f"{len(self)} answer{'' if len(self) == 1 else 's'}; {price}"

@@ -1,4 +1,4 @@
-"""What an answer says of a check: how many units exceed a limit, as far as noisy counts can tell.
+"""Reports how many units exceed a limit, as far as noisy counts can tell.
 
 A check is about all rows under the keys, before WHERE. So of a filtered question it is an upper bound, and is worded as
 one. What is shown is within the stated error with the confidence, all counts together; no more units exceed a limit
@@ -11,38 +11,43 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from lapwing.plan.contribution_limits import unit_plural
+from lapwing.plan.aggregates import unit_plural
 from lapwing.plan.question import Question
 from lapwing.plan.total import COUNT_ROWS, COUNT_UNITS
 from lapwing.plan.units_exceeding import Checked
 from lapwing.privacy.phrases import percent
 
-NO_SIGN = "No sign that a limit cuts anything."
-HIGHER = "The true counts are higher."
+NO_SIGN = "No limit appears to remove data."
+HIGHER = "True counts are higher"
 
 
 def left_out(question: Question, checked: Checked, confidence: Fraction) -> str:
-    """How much limits cut at most, in a sentence or two."""
-    error, level = checked.result.error(confidence), percent(confidence).replace("%", " %")
-    all_units = max(0, checked.result.units)
-    units, many = unit_plural(question.table), f"{all_units:,}"
-    over = [(words, min(all_units, n)) for words, n in zip(checked.target.words, checked.counts, strict=True)]
-    seen = [(words, count) for words, count in over if count > error]
+    """How much limits cut, or at most could, in one sentence or two."""
+    error, level = checked.result.error(confidence), percent(confidence)
+    if cut := cut_note(question, checked, confidence):
+        return f"{cut} Each number is within {error:,} with {level} confidence."
+    units, all_units = unit_plural(question.table), max(0, checked.result.units)
+    most = sum(max(0, min(all_units, count) + error) for count in checked.counts)
+    if most >= all_units:
+        return f"The check is too weak to tell what limits cut: any of about {all_units:,} {units} could exceed one."
+    return f"{NO_SIGN} With {level} confidence at most {most:,} of about {all_units:,} {units} exceed one."
+
+
+def cut_note(question: Question, checked: Checked, confidence: Fraction) -> str:
+    """Which limits cut something, with how many units; empty if the check saw none."""
+    error, all_units = checked.result.error(confidence), max(0, checked.result.units)
+    pairs = [(words, min(all_units, n)) for words, n in zip(checked.target.words, checked.counts, strict=True)]
+    seen = [(words, count) for words, count in pairs if count > error]
     if not seen:
-        most, beyond = sum(max(0, count + error) for _, count in over), "it" if len(over) == 1 else "one"
-        if most >= all_units:
-            return f"The check is too weak to tell what limits cut: all of about {many} {units} could exceed {beyond}."
-        return f"{NO_SIGN} With {level} confidence at most {most:,} of about {many} {units} exceed {beyond}."
-    if len(over) == 1:
-        said = f"about {seen[0][1]:,} of {many} {units} ({level}: within {error:,}) exceed a limit"
-    else:
-        (words, count), *others = seen
-        more = "".join(f", about {count:,} {words}" for words, count in others)
-        said = f"about {count:,} of {many} {units} exceed {words}{more} ({level}: each within {error:,})"
+        return ""
+    (words, first), *others = seen
+    limit = "a limit" if len(pairs) == 1 else words
+    more = "".join(f", about {count:,} {words}" for words, count in others)
+    said = f"about {first:,} of {all_units:,} {unit_plural(question.table)} exceed {limit}{more}"
     if question.where is not None:
-        return f"Before WHERE {said}; this filter cuts at most those."
-    higher = f" {HIGHER}" if _is_higher(question, [words for words, _ in seen]) else ""
-    return f"{said[0].upper()}{said[1:]}.{higher}"
+        return f"Before WHERE, {said}; this filter cuts at most those."
+    higher = _is_higher(question, [words for words, _ in seen])
+    return f"{HIGHER}: {said}." if higher else f"{said[0].upper()}{said[1:]}."
 
 
 def check_facts(checked: Checked | None, confidence: Fraction) -> dict[str, Any] | None:

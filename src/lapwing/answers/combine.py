@@ -74,6 +74,9 @@ class Combined(Release):
     def _notes(self) -> tuple[str, ...]:
         return (*Release._notes(self), f"{self._joined_words()}. Intervals hold {_IF}.")
 
+    def _warnings(self) -> tuple[str, ...]:
+        return (*Release._warnings(self), f"Combined {len(self.joined)} answers; valid {_IF}.")
+
     def _joined_words(self) -> str:
         return f"Joined {len(self.joined)} answers by inverse variance: ledger entries {_listed(self.entries)}"
 

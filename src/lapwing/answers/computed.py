@@ -26,7 +26,7 @@ from lapwing.answers.phrases import asked
 from lapwing.answers.postprocess.evaluate import evaluate
 from lapwing.answers.postprocess.rows import StepColumn, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.answers.tabular import Tabular, paid
+from lapwing.answers.tabular import Tabular, paid, price_line
 from lapwing.engines.public_steps import Calculation, OverrunError
 from lapwing.errors import Unfinished
 from lapwing.expressions.expression import Slot
@@ -54,6 +54,8 @@ class Computed(Tabular):
     cost: Cost
     """What all new parts cost now; 0 if all were stored."""
     confidence: Fraction
+    bought: str = ""
+    """The price in the caller's words."""
     _made: dict[tuple[Fraction, bool], tuple[AnswerColumn, ...]] = field(default_factory=dict)
 
     @property
@@ -77,9 +79,17 @@ class Computed(Tabular):
         selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
         said = [*(note for part in self.parts for note in part.notes), *self.statement.notes, *selected]
         notes = tuple(dict.fromkeys(said))
-        below = paid(self.cost, *self.entries)
-        made, why = self._made[level, simultaneous], self._nothing
-        return AnswerTable(made, level, below, notes, title, facts=self.to_dict, null_because=why)
+        return AnswerTable(
+            self._made[level, simultaneous],
+            level,
+            paid(self.cost, *self.entries),
+            notes,
+            title,
+            facts=self.to_dict,
+            null_because=self._nothing,
+            price=price_line(self.cost, self.bought, declared=not self.entry),
+            warnings=tuple(dict.fromkeys(one for part in self.parts for one in part._warnings())),
+        )
 
     @property
     def _nothing(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from lapwing.answers.formats import row
+from lapwing.privacy.phrases import decimal_text
 from lapwing.privacy.statement import Statement
 
 
@@ -35,10 +36,9 @@ def html_text(sheets: Iterable[Sheet], budget: Iterable[str]) -> str:
 
 
 def budget_lines(statement: Statement) -> list[str]:
-    """A budget in three lines, or four if it is not kept."""
-    first, *_ = str(statement.budget).split("\n")
-    spent, more, *_ = str(statement).split("\n")
-    return [f"Budget: {first}", spent, more, *filter(None, [statement.note])]
+    """A budget in two lines, or three if it is not kept or weak."""
+    delta = f", delta = {decimal_text(statement.budget.delta)}" if statement.budget.delta else ""
+    return [f"Budget: epsilon = {decimal_text(statement.budget.epsilon)}{delta}", *str(statement).split("\n")]
 
 
 def _html(sheet: Sheet) -> str:

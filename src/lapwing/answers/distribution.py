@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
@@ -49,17 +49,20 @@ class Estimate:
     confidence: Fraction
     notes: tuple[str, ...] = ()
     """What to know of the answer it was taken from, such as what its limits leave out."""
+    warnings: tuple[str, ...] = ()
+    """The notes that are shown: what is really cut."""
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {**asdict(self), "confidence": float(self.confidence), "notes": list(self.notes)}
+        own = {"value": self.value, "low": self.low, "high": self.high}
+        return {**own, "confidence": float(self.confidence), "notes": list(self.notes)}
 
     def to_json(self) -> str:
         return dump(self.to_dict())
 
     def __str__(self) -> str:
         ends = f"{show(self.low)} to {show(self.high)}"
-        return "\n".join([f"{show(self.value)} ({ends}, {percent(self.confidence)} confidence)", *self.notes])
+        return "\n".join([f"{show(self.value)} ({ends}, {percent(self.confidence)} confidence)", *self.warnings])
 
     __repr__ = __str__
 
@@ -96,7 +99,7 @@ class Distribution(Release):
         if first > last:
             raise Misconfigured("`low` exceeds `high`. Swap them.")
         level = self._level(confidence)
-        return Estimate(self.ranges.range(first, last), *self._interval(first, last, level), level, self._notes())
+        return self._estimate(self.ranges.range(first, last), self._interval(first, last, level), level)
 
     @overload
     def cdf(self) -> Floats: ...
@@ -116,7 +119,7 @@ class Distribution(Release):
             return shares
         level, last = self._level(confidence), _stop(self.axis, value, "value")
         share = float(shares[last - 1]) if last else 0.0
-        return Estimate(share, *self._share_interval(last, share, level), level, self._notes())
+        return self._estimate(share, self._share_interval(last, share, level), level)
 
     def quantile(self, q: Number, confidence: Number | None = None) -> Estimate:
         """The value below which a share q lies: of values the first at which it is reached, of cells within the cell.
@@ -130,7 +133,10 @@ class Distribution(Release):
         share, level = inside_unit(q, "q"), self._level(confidence)
         shares, (first, last) = self.cdf(), self._cells_of(share, level)
         cell = max(first, min(int(np.searchsorted(shares, float(share))), last))
-        return Estimate(self._within(cell, shares, share), *self._ends(first, last), level, self._notes())
+        return self._estimate(self._within(cell, shares, share), self._ends(first, last), level)
+
+    def _estimate(self, value: Any, ends: tuple[Any, Any], level: Fraction) -> Estimate:
+        return Estimate(value, *ends, level, self._notes(), self._warnings())
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""

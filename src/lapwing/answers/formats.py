@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
 from lapwing.errors import Misconfigured
+from lapwing.expressions.types import Type
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.phrases import percent
 
@@ -46,23 +47,56 @@ def grid(table: AnswerTable) -> tuple[list[str], list[list[str]]]:
     cells: dict[str, list[str]] = {}
     names = {column.name for column in table.columns}
     for column in table.columns:
-        cells[column.name] = list(map(_label if column.is_key else show, column.plain()))
-        if column.low is not None:
-            name = fresh(f"{column.name} interval", names)
-            names.add(name)
-            cells[name] = list(map(_interval, *column.intervals()))
+        values = column.plain()
+        if column.low is None:
+            cells[column.name] = list(map(_label if column.is_key else show, values))
+            continue
+        ends = column.intervals()
+        whole = column.type is Type.INTEGER or all(v is None or v.is_integer() for v in (*values, *ends[0], *ends[1]))
+        places = [0] * len(values) if whole else list(map(_places, *ends))
+        cells[column.name] = list(map(show, values, places))
+        name = fresh(f"{column.name} interval", names)
+        names.add(name)
+        cells[name] = list(map(_interval, *ends, places))
     return list(cells), [list(row) for row in zip(*cells.values(), strict=True)]
 
 
 def footer(table: AnswerTable) -> list[str]:
-    """The lines below the rows."""
+    """The lines below the rows: the price, and what is really cut."""
     kind = f"{percent(table.confidence)} intervals" if table.has_intervals else "no intervals"
+    return ["; ".join(filter(None, [kind, table.price or table.paid])), *table.warnings]
+
+
+class Explanation(str):
+    """Text that prints as it is, in a terminal and in a notebook."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return small(self.split("\n"))
+
+
+def explain(table: AnswerTable) -> Explanation:
+    """Everything beside the rows: the exact price, notes of columns, what limits leave out, and the method."""
     columns = [f"{name}: {note}" for name, note in table.column_notes.items()]
-    return ["; ".join(filter(None, [kind, table.paid])), *columns, *table.notes]
+    methods = table.facts().get("methods", "")
+    notes = [note for note in table.notes if note not in methods]
+    kind = f"{percent(table.confidence)} intervals; " if table.has_intervals else ""
+    return Explanation("\n".join([f"{kind}{table.paid}", *columns, *notes, *filter(None, [methods])]))
 
 
-def show(value: Any) -> str:
-    """A number or a key as it is printed."""
+def _places(low: float | None, high: float | None) -> int | None:
+    """Decimals to print: two digits more than the noise supports; None if that is not known."""
+    if low is None or high is None or high <= low:
+        return None
+    return min(max(0, 2 - math.floor(math.log10((high - low) / 2))), 12)
+
+
+def show(value: Any, places: int | None = None) -> str:
+    """A number or a key as it is printed, a real with so many decimals."""
     match value:
         case None:
             return "NULL"
@@ -72,6 +106,8 @@ def show(value: Any) -> str:
             return f"{value:,}"
         case float() if not math.isfinite(value):
             return "NULL"
+        case float() if places is not None:
+            return f"{round(value, places) + 0.0:,.{places}f}"
         case float():
             return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
         case _:
@@ -83,8 +119,8 @@ def _label(value: Any) -> str:
     return str(value) if isinstance(value, int) else show(value)
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "none" if low is None and high is None else f"{show(low)} to {show(high)}"
+def _interval(low: float | None, high: float | None, places: int | None = None) -> str:
+    return "none" if low is None and high is None else f"{show(low, places)} to {show(high, places)}"
 
 
 def to_html(table: AnswerTable) -> str:
@@ -135,7 +171,7 @@ def price(cost: Cost) -> dict[str, float]:
 def _layout(table: AnswerTable) -> dict[str, Any]:
     """What rows and notes do not say of the table: types, which numbers have intervals, and the words beside it."""
     words = {"paid": table.paid, "title": table.title, "condition": table.condition}
-    shape = {"binned": table.binned, "gaps": table.gaps}
+    shape = {"binned": table.binned, "gaps": table.gaps, "price": table.price, "warnings": list(table.warnings)}
     return {"columns": [_column_layout(column) for column in table.columns], **words, **shape}
 
 

@@ -1,4 +1,4 @@
-"""The answer table from its JSON: whoever has the JSON of an answer shows it as the curator would, without an engine.
+"""Rebuilds the answer table from its JSON, without an engine.
 
 Integers beyond 64 bits end at the last one, as they do in the rows of the JSON.
 Checked by: tests/answers/test_formats.py
@@ -33,6 +33,8 @@ def read_table(answer: Mapping[str, Any]) -> AnswerTable:
         facts=lambda: dict(answer),
         gaps=layout["gaps"],
         null_because=answer.get("null_because", ""),
+        price=layout.get("price", ""),
+        warnings=tuple(layout.get("warnings", ())),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from lapwing.answers.answer import Release
 from lapwing.answers.distribution import COUNT, axis_columns, count_table
-from lapwing.answers.formats import dump, footer, to_dict
+from lapwing.answers.formats import Explanation, dump, footer, to_dict
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest, refuse
@@ -133,6 +133,10 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
     def methods(self) -> str:
         """A sentence to put into a paper."""
         return self.total.methods()
+
+    def explain(self) -> Explanation:
+        """The exact price, what limits leave out and the method."""
+        return self.total.explain()
 
     def to_dict(self) -> dict[str, Any]:
         """All tables with intervals, price and method, ready for JSON."""

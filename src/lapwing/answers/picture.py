@@ -109,7 +109,7 @@ def arrange(table: AnswerTable) -> Picture:
         table.title or _title(keys, numbers),
         table.condition,
         "; ".join(notes),
-        table.notes,
+        table.warnings,
         shape,
         roles.along.name,
         "" if roles.colours is None else roles.colours.name,

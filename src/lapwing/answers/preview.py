@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from html import escape
 from typing import Any
 
-from lapwing.answers.formats import dump, price
+from lapwing.answers.formats import Explanation, dump, price
 from lapwing.privacy.budget import Cost, remaining_text
 
 
@@ -21,7 +21,11 @@ class PricePreview(ABC):
 
     @abstractmethod
     def lines(self) -> list[str]:
-        """The price, and how good the answer would be."""
+        """The price, the error and how many more such questions fit."""
+
+    @abstractmethod
+    def details(self) -> list[str]:
+        """The exact price and everything that is known beforehand."""
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
@@ -37,17 +41,21 @@ class PricePreview(ABC):
         """Whether it could be paid now."""
         return self.cost.fits(self.remaining)
 
+    def explain(self) -> Explanation:
+        """The exact price, how it is shared, every error, and what the answer will leave out."""
+        unaffordable = [] if self.fits else [f"It does not fit: {remaining_text(self.remaining)} is left."]
+        return Explanation("\n".join([*self.details(), *unaffordable, "Nothing was charged and no data were read."]))
+
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         known = {"price": price(self.cost), "stored": self.stored, "fits": self.fits, **self.facts()}
-        return {**known, "in_words": str(self)}
+        return {**known, "in_words": str(self), "explained": self.explain()}
 
     def to_json(self) -> str:
         return dump(self.to_dict())
 
     def __str__(self) -> str:
-        unaffordable = [] if self.fits else [f"It does not fit: {remaining_text(self.remaining)} is left."]
-        return "\n".join([*self.lines(), *unaffordable, "Nothing was charged and no data were read."])
+        return "\n".join(self.lines())
 
     def __repr__(self) -> str:
         return str(self)

@@ -87,9 +87,9 @@ class AnswerTable:
     columns: tuple[AnswerColumn, ...]
     confidence: Fraction
     paid: str = ""
-    """Price and ledger entry."""
+    """The exact price and the ledger entry."""
     notes: tuple[str, ...] = ()
-    """What to know of the whole answer, such as what its limits leave out: a line each, shown by every format."""
+    """What to know of the whole answer, such as what its limits leave out: in JSON, Arrow and `explain`."""
     title: str = ""
     condition: str = ""
     """Which rows count; empty if all do."""
@@ -101,6 +101,10 @@ class AnswerTable:
     """Whether groups may be missing between those shown: keys were selected, or rows were chosen."""
     null_because: str = ""
     """Why all numbers are NULL, if they are: then it stands in a column of this name too."""
+    price: str = ""
+    """The price in the caller's words, shown below the rows."""
+    warnings: tuple[str, ...] = ()
+    """The notes shown below the rows: what is really cut, or why the answer is useless."""
 
     def __len__(self) -> int:
         return len(self.columns[0].values)

@@ -1,4 +1,4 @@
-"""What every released table can do: each format as a method, at any confidence, for nothing."""
+"""Every output format of a released table, at any confidence; free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from lapwing.answers.formats import (
     FORMATS,
+    Explanation,
     dump,
+    explain,
     plot,
     to_arrow,
     to_csv,
@@ -57,6 +59,10 @@ class Tabular(ABC):
     def column_notes(self) -> dict[str, str]:
         """Why an interval is missing, or what else to know, by column."""
         return self.table().column_notes
+
+    def explain(self) -> Explanation:
+        """The exact price, what limits leave out, notes of columns and the method."""
+        return explain(self.table())
 
     def to(self, name: str) -> Any:
         """The answer in the format of this name."""
@@ -140,8 +146,15 @@ class Tabular(ABC):
 
 
 def paid(cost: Cost, *entries: int) -> str:
-    """Price and ledger entries, below the rows; public keys alone have no entry."""
+    """The exact price and ledger entries; public keys alone have no entry."""
     if not any(entries):
         return "as declared, no price"
     where = f"ledger {'entry' if len(entries) == 1 else 'entries'} {', '.join(map(str, entries))}"
     return f"{f'price {cost}' if cost else 'stored answer, no price'}; {where}"
+
+
+def price_line(cost: Cost, bought: str, *, declared: bool) -> str:
+    """The price below the rows, in the caller's words."""
+    if declared or not cost:
+        return "as declared, no price" if declared else "stored answer, no price"
+    return bought if bought.startswith("within") else f"price {bought or cost}"

@@ -19,8 +19,8 @@ from lapwing.answers.columns import half_width
 from lapwing.expressions.expression import Column, walk
 from lapwing.expressions.operators.dates import DATES
 from lapwing.mechanisms.fitting import KeySelection
+from lapwing.plan.aggregates import rests_on_dates
 from lapwing.plan.bounds_search import BoundsOf, SearchResult, overlooked
-from lapwing.plan.contribution_limits import rests_on_dates
 from lapwing.plan.key_selection import units_needed
 from lapwing.plan.kind import Reading
 from lapwing.plan.plan import Plan

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, ROUND_UP
 from fractions import Fraction
 from typing import Any
 
@@ -29,7 +30,7 @@ from lapwing.classroom.sensitivity import require_feasible
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative, shown
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import at_least_text, at_most_text
+from lapwing.privacy.phrases import at_least_text, at_most_text, decimal_text
 
 Chance = Number | tuple[Number, Number]
 """A probability, or bounds (low, high) of one."""
@@ -71,14 +72,16 @@ class Refutation:
         claim = f"epsilon = {at_most_text(self.epsilon)}" + (
             f", delta = {at_most_text(self.delta)}" if self.delta else ""
         )
-        chances = (
-            f"at least {at_least_text(self.likely)} on the first and at most {at_most_text(self.rare)} on the second"
-        )
+        likely, rare, allowed = at_least_text(self.likely), at_most_text(self.rare), at_most_text(self.allowed)
+        if Fraction(likely) <= Fraction(allowed):  # too few digits to show that it is more
+            likely = decimal_text(self.likely, rounding=ROUND_DOWN)
+            rare, allowed = (decimal_text(value, rounding=ROUND_UP) for value in (self.rare, self.allowed))
+        chances = f"at least {likely} on the first and at most {rare} on the second"
         return (
             f"{claim} is not true. These neighbours refute it:\n"
             f"  first   {list(self.first.records)}\n  second  {list(self.second.records)}\n"
             f"The output is {_outputs(self.event)} with probability {chances}.\n"
-            f"The claim allows {at_most_text(self.allowed)} on the first."
+            f"The claim allows {allowed} on the first."
         )
 
 

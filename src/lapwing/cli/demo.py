@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from lapwing.cli.demo_health import (
     EPSILON,
+    FILE,
     QUESTION,
     the_answer,
     the_attack,
@@ -30,7 +31,7 @@ from lapwing.data import births, health
 
 
 def run(*, as_json: bool = False) -> None:
-    """Tells the story; with `as_json` only its facts. Writes one picture into the current directory."""
+    """Tells the story; with `as_json` only its facts. Leaves a picture and a folder in the current directory."""
     console, facts = stage(), {}
     with TemporaryDirectory() as folder:
         for number, scene in enumerate(story(Path(folder)), start=1):
@@ -42,7 +43,7 @@ def run(*, as_json: bool = False) -> None:
 
 
 def story(folder: Path) -> Iterator[Scene]:
-    """All scenes in their order. Everything but the picture is written into `folder`."""
+    """All scenes in their order. What is played is written into `folder`."""
     rows = health()
     yield the_data(rows)
     yield the_file(rows, folder)
@@ -62,16 +63,24 @@ def story(folder: Path) -> Iterator[Scene]:
 
 
 def the_small_print() -> Scene:
-    """What nobody should read into the answers."""
-    shown = (bullets(LIMITS), say("\nYour turn:"), command(NEXT))
-    return Scene("limits", "What this does not promise", shown, {"not_promised": list(LIMITS), "next": NEXT})
+    """What the answers do not promise, and a folder to go on with."""
+    folder = Path(FOLDER).resolve()
+    folder.mkdir(exist_ok=True)
+    data, file = folder / "health.parquet", folder / "lapwing.toml"
+    if not file.exists():
+        import pyarrow.parquet as pq
+
+        pq.write_table(health(), data)
+        file.write_text(FILE, encoding="utf-8")
+    shown = (bullets(LIMITS), say(f"\nYour turn, in {folder}:"), command(NEXT))
+    facts = {"not_promised": list(LIMITS), "folder": str(folder), "next": NEXT}
+    return Scene("limits", "What this does not promise", shown, facts)
 
 
-NEXT = "lapwing init DATA --unit COLUMN --epsilon 1"
+FOLDER = "lapwing-demo"
+NEXT = f'cd {FOLDER} && lapwing ask "SELECT plan, COUNT(*) AS n FROM health GROUP BY plan" --share 0.05'
 LIMITS = (
-    "It hides whether you are in the data, not what is true of people like you. That is what the answers are for.",
-    "It protects one person at a time. A family of four is protected at four times the epsilon.",
-    "Inside your own program it protects against mistakes, not against someone who runs code there or reads the files.",
-    "A budget covers one ledger. For the same people in two ledgers, the losses add up.",
-    "Intervals cover the clipped values of this table, not the population it was drawn from.",
+    "It hides whether you are in the data, not what is true of people like you.",
+    "It protects one person at a time, and adds up over ledgers with the same people.",
+    "Inside your own program it protects against mistakes, not against someone who reads the files.",
 )

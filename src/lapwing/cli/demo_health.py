@@ -53,9 +53,8 @@ def the_data(rows: pa.Table) -> Scene:
     """Where the numbers come from."""
     people = len(rows["person"].unique())
     text = (
-        "The RAND Health Insurance Experiment gave families insurance by lot, from free care to paying 95% of every "
-        f"bill, and watched for up to five years: {rows.num_rows:,} rows of {people:,} people. Do people see a doctor "
-        "more often when it is free? The data are real. They are public today; here they play data that nobody may see."
+        f"The RAND Health Insurance Experiment, {rows.num_rows:,} rows of {people:,} people: do people see a doctor "
+        "more often when it is free?"
     )
     return Scene("data", "Real data", (say(text),), {"rows": rows.num_rows, "people": people})
 
@@ -68,10 +67,7 @@ def the_file(rows: pa.Table, folder: Path) -> Scene:
     pq.write_table(rows, data)
     marks = draft([data], "person", Decimal(2), Decimal("1e-6"), file).count("REVIEW")
     file.write_text(FILE, encoding="utf-8")
-    text = (
-        f"This drafts lapwing.toml without reading a value, with {marks} lines for the steward to review: from public "
-        "knowledge, never from the data. Columns that nobody needs go. What remains:"
-    )
+    text = f"This drafts lapwing.toml without reading a value. After review of its {marks} marked lines:"
     shown = (
         command("lapwing init health.parquet --unit person --epsilon 2 --delta 1e-6"),
         say(text),
@@ -86,10 +82,9 @@ def the_price(curator: Curator) -> Scene:
     counts = curator.preview(PEOPLE, within=WITHIN)
     both = curator.preview(QUESTION, epsilon=EPSILON, assume_rows=ROWS)
     shown = (
-        say("A preview is free and reads no data. Say how exact the counts must be, and see the price:"),
+        say("A preview is free and reads no data."),
         command(f'lapwing preview "{PEOPLE}" --within {WITHIN}'),
         quote(str(counts)),
-        say("\nOr name the price, and see how exact the answer will be:"),
         command(f'lapwing preview "{QUESTION}" --epsilon {EPSILON} --assume-rows {ROWS}'),
         quote(str(both)),
     )
@@ -103,8 +98,7 @@ def the_answer(release: Answered, rows: pa.Table) -> Scene:
     held, of = sum(sum(fact["inside"].values()) for fact in facts), 2 * len(facts)
     text = (
         f"{held} of {of} intervals hold the truth; at 95% about {0.95 * of:.0f} should. Only this demo can print the "
-        f"truth, because it owns the data. The intervals are about visits clipped to {MOST_VISITS}; the last column is "
-        "without. With free care, women and men see a doctor more often: the study's famous finding, told privately."
+        f"truth. Visits are clipped to {MOST_VISITS}; `raw` is without clipping."
     )
     shown = (command(f'lapwing ask "{QUESTION}" --epsilon {EPSILON}'), _answer_table(facts), say(text))
     title = "The answer, its intervals, and the truth"
@@ -165,9 +159,8 @@ def the_same_again(curator: Curator, release: Answered) -> Scene:
     again = curator.sql(QUESTION, epsilon=EPSILON, analyst="somebody else")
     same = again.to_arrow().equals(release.to_arrow())
     text = (
-        f"Somebody else asks it again. Price: nothing ({again.cost}). The stored answer comes back, "
-        f"{'number for number' if same else 'and it differs, which is a bug'}. A page that is reloaded a thousand "
-        "times costs nothing and tells nothing new."
+        f"The stored answer comes back, {'number for number' if same else 'and it differs, which is a bug'}; "
+        f"it is free ({again.cost}) for every analyst."
     )
     facts = {"price": float(again.cost.amount), "equal": same}
     return Scene("again", "The same question is free the second time", (say(text),), facts)
@@ -189,11 +182,11 @@ def the_attack(curator: Curator, rows: pa.Table) -> Scene:
         "refusal": refusal,
     }
     shown = (
-        say(f"How many men have the plan at 50%? The truth is {truth}. Who asks often and averages loses the noise:"),
+        say(f"How many men have the plan at 50%? The truth is {truth}. Averaging many answers removes noise:"),
         _attack_table(facts),
         say(
-            "Repeats bring back the same number. Whoever pays for fresh noise runs dry: to know the count to a person "
-            f"takes about {needed:,} answers, and {len(fresh)} fit into what was left."
+            f"Repeats return the same number. Fresh noise costs: an exact count takes about {needed:,} answers, "
+            f"and {len(fresh)} fit."
         ),
         quote(refusal),
     )

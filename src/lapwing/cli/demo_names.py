@@ -36,13 +36,12 @@ def the_names(births: pa.Table) -> Scene:
         "top": [{**row, "truth": true[row["name"]]} for row in rows[:TOP]],
     }
     text = (
-        f"Nobody can list all first names beforehand, and a name that one child bears gives that child away. Of "
-        f"{facts['names']:,} names among {facts['people']:,} children {facts['shown']:,} were shown; the rarest of "
-        f"them has {facts['rarest_shown']} children. These are other people, so they have a budget of their own."
+        f"A rare first name gives a child away. Of {facts['names']:,} names {facts['shown']:,} are shown; "
+        f"the rarest has {facts['rarest_shown']} children."
     )
-    hint = next(line for line in str(preview).splitlines() if "selected privately" in line)
+    hint = next(line for line in str(preview).splitlines() if line.startswith("Groups of"))
     shown = (command(f'lapwing ask "{NAMES}" --epsilon {EPSILON}'), say(text), quote(hint), _table(facts["top"]))
-    return Scene("names", "Groups that nobody may list", shown, facts)
+    return Scene("names", "Groups that are not public", shown, facts)
 
 
 def _ask(people: pa.Table) -> tuple[PricePreview, Answered]:

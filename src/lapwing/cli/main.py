@@ -23,6 +23,7 @@ from lapwing.cli.opened import OPENED, curator_at, ledger_at
 from lapwing.cli.options import (
     DEFAULT,
     CsvOption,
+    ExplainOption,
     FileOption,
     JsonOption,
     PreviewOption,
@@ -50,19 +51,14 @@ EXIT_CODES = (
 
 app = typer.Typer(
     help="Answer questions about private data without exposing anyone in it.",
-    epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(survey_app, name="survey")
-app.add_typer(tokens_app, name="token")
-app.command()(audit)
-app.command()(attack)
-app.command()(lecture)
-app.command()(tour)
-app.command()(serve)
+for name, group in (("ledger", ledger_app), ("survey", survey_app), ("token", tokens_app)):
+    app.add_typer(group, name=name, hidden=True)
+for command in (audit, attack, lecture, tour, serve):
+    app.command(hidden=True)(command)
 
 QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
 INTERRUPTED = 130
@@ -110,8 +106,17 @@ def run() -> None:
 
 
 @app.callback(invoke_without_command=True)
-def start(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    everything: Annotated[bool, typer.Option("--commands", help="List every command and exit code.")] = False,
+) -> None:
     """Answer questions about private data without exposing anyone in it."""
+    if everything:
+        known: Any = context.command
+        lines = [f"{name:14}{one.get_short_help_str(100)}" for name, one in known.commands.items()]
+        echo("\n".join([*lines, "", EXIT_CODES]))
+        raise typer.Exit
     if version:
         from importlib.metadata import version as installed
 
@@ -121,7 +126,7 @@ def start(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def demo(as_json: JsonOption = False) -> None:
-    """Show the whole story on real data: ask, see price and interval, ask again for free, attack it."""
+    """Ask real data, and attack the answers."""
     from lapwing.cli.demo import run as story
 
     story(as_json=as_json)
@@ -139,7 +144,7 @@ def init(
     file: FileOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Draft a lapwing.toml for review. Reads column names and types from the data, no values."""
+    """Draft a lapwing.toml for review."""
     from lapwing.cli.draft import draft, draft_served
     from lapwing.postgres import is_postgres
     from lapwing.privacy.budget import Budget
@@ -173,10 +178,11 @@ def ask(
     plot: Annotated[Path | None, typer.Option(help="Also plot the answer to this .png or .svg file.")] = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
+    explain: ExplainOption = False,
     file: FileOption = DEFAULT,
     **terms: Any,
 ) -> None:
-    """Answer a question and charge its price. The same question is free the second time."""
+    """Answer a question. The same question is free the second time."""
     check_formats(as_json, as_csv)
     request = _question(question, AskTerms, terms)
     if plot is not None:
@@ -189,20 +195,27 @@ def ask(
         if as_csv:
             echo(csv_of(release), nl=False)
         else:  # each needs its own imports
-            show(release.to_dict() if as_json else None, as_json, "" if as_json else str(release))
+            text = "" if as_json else f"{release}\n\n{release.explain()}" if explain else str(release)
+            show(release.to_dict() if as_json else None, as_json, text)
         if plot is not None:
             release.plot(plot)
 
 
 @app.command()
 @takes_options(PreviewTerms)
-def preview(question: QuestionArgument, as_json: JsonOption = False, file: FileOption = DEFAULT, **terms: Any) -> None:
-    """Show what a question would cost and how accurate its answer would be. Free."""
+def preview(
+    question: QuestionArgument,
+    as_json: JsonOption = False,
+    explain: ExplainOption = False,
+    file: FileOption = DEFAULT,
+    **terms: Any,
+) -> None:
+    """Show the price and the error of an answer. Free."""
     seen = curator_at(file).preview_request(_question(question, PreviewTerms, terms))
-    show(seen.to_dict(), as_json, in_flags(str(seen)))
+    show(seen.to_dict(), as_json, in_flags(seen.explain() if explain else str(seen)))
 
 
-@app.command()
+@app.command(hidden=True)
 @takes_options(AskBatchTerms)
 def batch(
     questions: Annotated[list[str], typer.Argument(help="SELECT statements, one per argument.")],
@@ -210,6 +223,7 @@ def batch(
     only_preview: PreviewOption = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
+    explain: ExplainOption = False,
     file: FileOption = DEFAULT,
     **terms: Any,
 ) -> None:
@@ -219,26 +233,27 @@ def batch(
 
     check_formats(as_json, as_csv)
     asked = read_batch(questions, [read_number(text, "weight") for text in weights] if weights else None)
-    answer_request(make_request(asked, read_terms(AskBatchTerms, terms)), file, only_preview, as_json, as_csv)
+    request = make_request(asked, read_terms(AskBatchTerms, terms))
+    answer_request(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
 
 
-app.command()(distribution)
-app.command()(marginals)
+app.command(hidden=True)(distribution)
+app.command(hidden=True)(marginals)
 
 
 @app.command()
-def budget(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
+def budget(file: FileOption = DEFAULT, as_json: JsonOption = False, explain: ExplainOption = False) -> None:
     """Show what was spent and what is left."""
     from lapwing.privacy.statement import Statement
 
     ledger = ledger_at(file)
     statement = Statement(ledger.budget, ledger.spent)
-    show(statement.to_dict(), as_json, str(statement))
+    show(statement.to_dict(), as_json, statement.explain() if explain else str(statement))
 
 
 @app.command()
 def doctor(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
-    """Check the settings, the data, the engine, the randomness and the ledger."""
+    """Check the setup."""
     from lapwing.cli.doctor import CHECKS
 
     results = _without_repeats([_run_check(name, check, file) for name, check in CHECKS.items()])

@@ -22,6 +22,7 @@ CsvOption = Annotated[
     bool,
     typer.Option("--csv", help="Print CSV with intervals; formulas are guarded on a terminal."),
 ]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Also show how the answer was made.")]
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show price and errors. Free.")]
 
 

@@ -10,6 +10,7 @@ from lapwing.cli.opened import curator_at
 from lapwing.cli.options import (
     DEFAULT,
     CsvOption,
+    ExplainOption,
     FileOption,
     JsonOption,
     PreviewOption,
@@ -35,6 +36,7 @@ def distribution(
     only_preview: PreviewOption = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
+    explain: ExplainOption = False,
     file: FileOption = DEFAULT,
     **terms: Any,
 ) -> None:
@@ -44,7 +46,7 @@ def distribution(
     check_formats(as_json, as_csv)
     named = read_terms(AskDistributionTerms, terms)
     request = make_request(DistributionRequest(column, **cells_of(named)), named)
-    answer_request(request, file, only_preview, as_json, as_csv)
+    answer_request(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
 
 
 @takes_options(AskMarginalsTerms)
@@ -56,6 +58,7 @@ def marginals(
     only_preview: PreviewOption = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
+    explain: ExplainOption = False,
     file: FileOption = DEFAULT,
     **terms: Any,
 ) -> None:
@@ -65,14 +68,16 @@ def marginals(
     check_formats(as_json, as_csv)
     named = read_terms(AskMarginalsTerms, terms)
     request = make_request(MarginalsRequest(columns, **cells_of(named), cells=_cells(cells or [])), named)
-    answer_request(request, file, only_preview, as_json, as_csv)
+    answer_request(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
 
 
-def answer_request(request: Request, file: Path, only_preview: bool, as_json: bool, as_csv: bool) -> None:
+def answer_request(
+    request: Request, file: Path, *, only_preview: bool = False, as_json: bool, as_csv: bool, explain: bool
+) -> None:
     """Prints the answers to a request, or its preview."""
     if only_preview:
         seen = curator_at(file).preview_request(request)
-        return show(seen.to_dict(), as_json, in_flags(str(seen)))
+        return show(seen.to_dict(), as_json, in_flags(seen.explain() if explain else str(seen)))
     with waiting("reading the rows"):
         answer: Any = curator_at(file).answer(request)
     with after_answer(answer.cost):
@@ -80,7 +85,8 @@ def answer_request(request: Request, file: Path, only_preview: bool, as_json: bo
             tables = list(answer.values()) if hasattr(answer, "values") else getattr(answer, "releases", [answer])
             echo("\n".join(map(csv_of, tables)), nl=False)  # an empty line between tables
         else:
-            show(answer.to_dict() if as_json else None, as_json, "" if as_json else str(answer))
+            text = "" if as_json else f"{answer}\n\n{answer.explain()}" if explain else str(answer)
+            show(answer.to_dict() if as_json else None, as_json, text)
 
 
 def _cells(texts: list[str]) -> int | dict[str, int] | None:

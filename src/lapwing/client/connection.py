@@ -170,7 +170,7 @@ class Connection:
         return RemoteRelease(body, partial(self._again, path, sent, None), _id(body))
 
     def _again(self, path: str, asked: Json, name: str | None, confidence: Fraction, simultaneous: bool) -> Json:
-        """The stored answer once more, with other intervals: never charged, as its preview must cost nothing."""
+        """The stored answer with other intervals. Never charged: its preview must be free."""
         if simultaneous:
             raise Misconfigured("a server's intervals are per number. Pass a larger confidence for all rows together.")
         cheap = {"within": None, "epsilon": _LITTLE} if asked.get("within") is not None else {}

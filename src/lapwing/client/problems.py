@@ -54,8 +54,7 @@ def _made(code: str, detail: str, body: Mapping[str, Any]) -> LapwingError:
     part, why, instead = (_text(body.get(name)) for name in ("part", "why", "instead"))
     incident = _INCIDENT.search(detail)
     if code == BudgetExceeded.code:
-        costs = {name: _cost(body.get(name)) for name in ("asked", "remaining")}
-        return BudgetExceeded(why, instead, **costs)
+        return BudgetExceeded(why, instead, asked=_cost(body.get("asked")), remaining=_cost(body.get("remaining")))
     if code == EngineFailed.code and incident is not None:
         return EngineFailed(incident[1])
     if code == Unfinished.code:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lapwing.answers.batch_result import Together
 from lapwing.answers.description import Sheet, budget_lines, html_text, text_lines
-from lapwing.answers.formats import dump, footer
+from lapwing.answers.formats import Explanation, dump, footer
 from lapwing.answers.from_json import read_table
 from lapwing.answers.table import AnswerTable
 from lapwing.answers.tabular import Tabular
@@ -77,6 +77,7 @@ class RemoteBatch(Together[RemoteRelease]):
     words: str
     """Number and price of the answers, below them."""
     id: str | None = None
+    bought: str = ""
 
     def _footer(self) -> str:
         return self.words
@@ -111,6 +112,10 @@ class RemoteMarginals(Mapping[tuple[str, ...], RemoteRelease]):
     def methods(self) -> str:
         """A sentence to put into a paper."""
         return str(self.body["methods"])
+
+    def explain(self) -> Explanation:
+        """The exact price, what limits leave out and the method."""
+        return next(iter(self.values())).explain()
 
     def to_dict(self) -> dict[str, Any]:
         return dict(self.body)
@@ -170,6 +175,10 @@ class RemotePreview:
     def __str__(self) -> str:
         return str(self.body["in_words"])
 
+    def explain(self) -> Explanation:
+        """The exact price, how it is shared, every error, and what the answer will leave out."""
+        return Explanation(self.body["explained"])
+
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
@@ -208,9 +217,14 @@ class RemoteStatement(Statement):
     """A budget and the sum of its charges, in the words of the server."""
 
     words: str = ""
+    explained: str = ""
 
     def __str__(self) -> str:
         return self.words
+
+    def explain(self) -> str:
+        """Exact amounts, and what the whole budget promises one person, in the words of the server."""
+        return self.explained
 
 
 def statement_of(body: Json) -> Statement:
@@ -218,4 +232,6 @@ def statement_of(body: Json) -> Statement:
     budget = read_budget(body)
     spent, most = read_cost(body["spent"]), budget.capacity
     amount, delta = min(spent.amount, most.amount), min(spent.delta, most.delta)
-    return RemoteStatement(budget, Cost(most.accounting, amount, delta), words=body["in_words"])
+    return RemoteStatement(
+        budget, Cost(most.accounting, amount, delta), words=body["in_words"], explained=body["explained"]
+    )

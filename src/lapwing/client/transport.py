@@ -111,7 +111,7 @@ def read_token(token: str | None) -> Token:
 
 
 def new_key() -> str:
-    """A retry key that nobody else has."""
+    """A new random retry key."""
     return f"{SYSTEM.integer(128):032x}"
 
 
@@ -143,7 +143,7 @@ class Transport:
         _close_all(self._idle)
 
     def _send(self, method: str, path: str, body: bytes | None, more: Mapping[str, str]) -> dict[str, Any]:
-        """Some attempts if the connection is lost; as many as there is time for if the server says: not now."""
+        """Retries lost connections up to ATTEMPTS times, and busy servers until the timeout."""
         key, lost, busy = more.get("Idempotency-Key"), 0, 0
         end = time.monotonic() + self._timeout
         while lost < ATTEMPTS:
@@ -191,7 +191,7 @@ class Transport:
         return response.status, found, content
 
     def _opened(self) -> http.client.HTTPConnection:
-        """A connection that no other thread uses; after a fork a new one, since the parent goes on with the others."""
+        """A connection for this thread; after a fork a new one, since the others are the parent's."""
         if self._owner != os.getpid():
             self._idle.clear()
             self._owner = os.getpid()
@@ -220,8 +220,7 @@ def _trusted(ca: str | os.PathLike[str] | None) -> ssl.SSLContext:
 
 
 def _pause(attempt: int, wait: str | None) -> float:
-    """Seconds before the next attempt: as the server says, or longer each time; a little off, so that not all come
-    back at once."""
+    """Seconds before the next attempt: Retry-After or exponential backoff, with jitter."""
     doubled = _FIRST_PAUSE * 2 ** min(attempt, 10)
     seconds = float(wait) if wait is not None and re.fullmatch("[0-9]{1,6}", wait) else 0.0
     return float(min(max(seconds, doubled), _LONGEST_PAUSE) * (1 + SYSTEM.integer(8) / 1024))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -14,6 +14,7 @@ from lapwing.answers.batch_result import Together
 from lapwing.answers.preview import PricePreview
 from lapwing.curator.batch import BatchPlan
 from lapwing.curator.preview import Preview
+from lapwing.curator.pricing import Terms, price_words
 from lapwing.plan.plan import Plan
 from lapwing.plan.units_exceeding import Checked, CheckResult, check_target
 from lapwing.privacy.budget import Cost
@@ -25,6 +26,7 @@ def batch_of(
     answers: Sequence[Release],
     told: Sequence[CheckResult | None],
     checks: Cost,
+    terms: Terms,
 ) -> Batch:
     """The answer to each question, read off those of the merged ones. Members of one share its price equally.
 
@@ -37,8 +39,10 @@ def batch_of(
         answer = answers[item.place]
         plan, cost = item.plan(answer.plan), _part(answer.cost, many[item.place])
         cost = cost + _part(checks, new) if cost else cost
-        releases.append(replace(answer, plan=plan, cost=cost, check=_checked(plan, told[item.place])))
-    return Batch(names, tuple(releases), reduce(add, (answer.cost for answer in answers), checks))
+        bought = price_words(Terms(), cost, batch.budget)
+        releases.append(replace(answer, plan=plan, cost=cost, check=_checked(plan, told[item.place]), bought=bought))
+    total = reduce(add, (answer.cost for answer in answers), checks)
+    return Batch(names, tuple(releases), total, price_words(terms, total, batch.budget))
 
 
 def _checked(plan: Plan, told: CheckResult | None) -> Checked | None:
@@ -54,6 +58,7 @@ def preview_of(
     remaining: Cost,
     check: Cost,
     told: Sequence[CheckResult | None],
+    terms: Terms,
 ) -> BatchPreview:
     """What asking would give and cost now, with this price of checks; and what checks told before."""
     missing = [place for place, answer in enumerate(stored) if answer is None]
@@ -72,7 +77,7 @@ def preview_of(
         for item in batch.items
     )
     return BatchPreview(
-        names, previews, sum(costs.values(), start=check), remaining, check, batch.note if missing else ""
+        names, previews, sum(costs.values(), start=check), remaining, check, batch.note if missing else "", terms
     )
 
 
@@ -88,6 +93,7 @@ class Batch(Together[Release]):
     releases: tuple[Release, ...]
     cost: Cost
     """What all of them cost together; 0 if all were stored."""
+    bought: str = ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -102,6 +108,7 @@ class BatchPreview(PricePreview):
     """What of the price checks how much limits cut."""
     note: str = ""
     """Whether delta is paid to compose the list, and why."""
+    terms: Terms = field(default_factory=Terms)
 
     def __len__(self) -> int:
         return len(self.previews)
@@ -119,10 +126,18 @@ class BatchPreview(PricePreview):
         return {"questions": {name: one.to_dict() for name, one in zip(self.names, self.previews, strict=True)}}
 
     def lines(self) -> list[str]:
+        words = price_words(self.terms, self.cost, self.previews[0].budget)
+        price = f"Price: {words}{'' if self.fits else '; more than is left'}."
+        pairs = zip(self.names, self.previews, strict=True)
+        errors = [f"{name}: {line}" for name, one in pairs for line in one.brief()]
+        made_up = dict.fromkeys(line for one in self.previews for line in one.made_up)
+        return [*made_up, price if self.cost else "Price: nothing, all are stored.", *errors]
+
+    def details(self) -> list[str]:
         share = float(self.cost.amount / self.previews[0].budget.capacity.amount)
         price = f"Price of all {len(self)} together: {self.cost}, {share:.2%} of the budget."
         lines = [price if self.cost else "Price: nothing, all are stored.", *([self.note] if self.note else [])]
         for name, preview in zip(self.names, self.previews, strict=True):
             lines += [f"{name}:", *(f"  {line}" for line in (*preview.accuracy(), *preview.notes()))]
-        told = f"Of the price {self.check} tells how much limits cut; check=0 saves it."
+        told = f"{self.check} of the price reports clipping; check=0 skips it."
         return [*lines, told] if self.check else lines

@@ -32,15 +32,16 @@ GUESS = "guess"
 def settle_types(
     title: str,
     source: Source,
+    found: StoredTypes,
     declared: Mapping[str, object] | str,
     values: Mapping[str, Sequence[Any]],
     ledger: Ledger | None,
 ) -> dict[str, Type]:
-    """The type of every column. `ledger` is the one that exists already, if one does."""
+    """The type of every column. `found` has the stored types; `ledger` is the existing ledger, if any."""
     guess = declared == GUESS
     if guess:
         _check_guess(title, source, ledger)
-    found = stored_types(source, guess=guess)
+        found = stored_types(source, guess=True)
     recorded = {} if ledger is None else ledger.declared_facts(title, "type")
     known = {name: read_type(recorded[name.lower()]) for name in found if name.lower() in recorded}
     named = {} if isinstance(declared, str) else {name: read_type(kind) for name, kind in declared.items()}

@@ -14,12 +14,12 @@ from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
-from lapwing.curator.pipeline import Pipeline
+from lapwing.curator.pipeline import Pipeline, StatementFinder, parts_request
 from lapwing.curator.planner import Planner
-from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
 from lapwing.curator.preview import Preview
 from lapwing.curator.pricing import CHECK, Terms
 from lapwing.curator.private_data import PrivateData
+from lapwing.curator.purchase import RequestSteps, run
 from lapwing.curator.request import (
     DistributionRequest,
     MarginalsRequest,
@@ -30,7 +30,6 @@ from lapwing.curator.request import (
     cells_of,
     make_request,
 )
-from lapwing.curator.stages import RequestSteps, run
 from lapwing.curator.watch import Watch, make_session
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError
@@ -60,8 +59,7 @@ class Curator:
     def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger, *, check: Fraction | None = None) -> None:
         self._catalog, self._engine, self._ledger = catalog, engine, ledger
         self._private_data = PrivateData(catalog, engine, ledger)
-        usual = CHECK if engine.checks_limits else Fraction(0)
-        self._check = usual if check is None else check
+        self._check = CHECK if check is None else check
         self._planner = Planner(catalog, ledger, check=self._check)
         self._statements = StatementFinder(self._planner.read_query)
         self._pipeline = Pipeline(ledger, self._private_data, self._planner, self._statements)
@@ -296,7 +294,7 @@ class Curator:
             delta_named=request.terms.delta is not None,
             check=check.price if check is not None and check.missing and stored is None else None,
             checked=None if check is None else check.checked,
-            epsilon=request.terms.epsilon,
+            terms=request.terms,
         )
 
     def _preview_batch(self, asked: BatchRequest, request: Request) -> BatchPreview:
@@ -308,4 +306,4 @@ class Curator:
         missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
         more = sum((self._ledger.budget.cost(check.price) for check in missing), self._ledger.total.zero)
         told = [None if check is None else check.told for check in planned.checks]
-        return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, told)
+        return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, told, request.terms)

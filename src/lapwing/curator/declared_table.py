@@ -51,7 +51,7 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
     declared = {what: _by_column(what, getattr(facts, what), found) for what in COLUMN_FACTS[:-1]}
     for what in ("values", "edges"):
         declared[what] = {column: _as_list(listed) for column, listed in declared[what].items()}
-    stored = settle_types(title, source, _types(facts.types, found), declared["values"], ledger)
+    stored = settle_types(title, source, found, _types(facts.types, found), declared["values"], ledger)
     zones = settle_zones(title, found, stored, declared["zones"], ledger)
     for what, by_column in declared.items():
         for column in by_column:

@@ -3,28 +3,37 @@
 find, price, prepare, [before charge], reserve, [before rows], read, [before store], settle
 
 The same steps for every way to ask: a question, its check of limits and the searches that it needs, a workload, each
-part of a batch. What a charge buys is in purchase.py, and who resumes the request at which stop in stages.py.
+part of a batch. What a charge buys is in purchase.py, and who resumes the request at which stop in purchase.py.
+
+Statements that go on above the release: which they are, and the requests that their parts make.
+
+A statement with one part is asked as that question; one with several as a batch of them. So prices, stored answers,
+retry keys and refusals are those of questions and batches, and one refused part refuses all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from hashlib import sha256
+from typing import Any
 
 from lapwing.answers.answer import Release, declared_answer, null_answer
 from lapwing.answers.combine import Stored, check_combinable, combined
-from lapwing.answers.computed import Computed
+from lapwing.answers.computed import Computed, rehearse_statement
 from lapwing.answers.warnings import useless
-from lapwing.curator.batch import BatchPlan, BatchRequest
+from lapwing.curator.batch import BatchPlan, BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, batch_of
-from lapwing.curator.checks import PlannedCheck
-from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedRequest, Planner
-from lapwing.curator.postprocessed_answers import StatementFinder, parts_request
+from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedCheck, PlannedRequest, Planner
+from lapwing.curator.pricing import Terms, price_words
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.purchase import (
+    BeforeCharge,
     PlannedCharge,
+    RequestSteps,
     after_charge,
     buy,
     find_all,
@@ -34,15 +43,81 @@ from lapwing.curator.purchase import (
 )
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
 from lapwing.curator.search import check_search_keys
-from lapwing.curator.stages import BeforeCharge, RequestSteps
-from lapwing.errors import Bug, Misconfigured, PriceChanged
+from lapwing.curator.shortage import reworded
+from lapwing.errors import BudgetExceeded, Bug, Misconfigured, PriceChanged
 from lapwing.expressions.expression import Column
 from lapwing.expressions.refusal import refuse
 from lapwing.ledger import Ledger
 from lapwing.plan.bounds_search import search_result
-from lapwing.plan.plan import Plan
+from lapwing.plan.plan import Plan, make_outline
+from lapwing.plan.postprocessed import SplitStatement, released_number
+from lapwing.plan.question import Question
 from lapwing.plan.units_exceeding import check_result
 from lapwing.privacy.budget import Cost
+from lapwing.sql.ibis import as_sql
+
+
+class StatementFinder:
+    """Tells statements from ordinary questions."""
+
+    def __init__(self, read: Callable[[str, date | None], Question | SplitStatement | None]) -> None:
+        self._read = read
+
+    def find(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
+        """The statement and its text, if the question is one and no ordinary question; raises Refused."""
+        if isinstance(question, StatementPart):
+            return None
+        text = question if isinstance(question, str) else as_sql(question)
+        found = self._read(text, today)
+        return (text, found) if isinstance(found, SplitStatement) else None
+
+
+def parts_request(text: str, statement: SplitStatement, request: Request, confidence: Fraction) -> Request:
+    """The request for the parts of a statement, on its terms; raises Refused if there is none."""
+    terms, many = request.terms, len(statement.parts)
+    if terms.within is not None:
+        request = replace(request, terms=_exact_enough(statement, terms, confidence))
+    if many == 1:
+        return replace(request, asked=QuestionRequest(StatementPart(text, 0)))
+    if request.combine:
+        raise Misconfigured(
+            "`combine` joins answers to one question; this statement asks several. Nothing was charged."
+        )
+    if terms.automatic.bounds or terms.automatic.limits:
+        refuse(
+            "search-needs-epsilon",
+            'bounds="auto" and limits="auto"',
+            "this statement asks several questions at once.",
+            "Ask each sub-query by itself and compute from the answers, or have the steward declare bounds and limits.",
+        )
+    asked = {f"part {place + 1}": StatementPart(text, place) for place in range(many)}
+    return replace(request, asked=read_batch(asked))
+
+
+def _exact_enough(statement: SplitStatement, terms: Terms, confidence: Fraction) -> Terms:
+    """The terms on which every number that is shown is within what was asked, whatever rows are chosen.
+
+    Numbers are shown with intervals that hold for all columns and groups together at the widest, so the part is priced
+    at that confidence: each of its k numbers in each of its g groups at 1 - (1 - c) / (k g).
+    """
+    noisy = [column.name for column in rehearse_statement(statement, confidence) if not column.is_key]
+    plain = {shown: released_number(statement.root, name) for shown, name, _ in statement.columns if shown in noisy}
+    groups = make_outline(statement.parts[0]).group_count
+    if len(statement.parts) > 1 or None in plain.values() or groups is None:
+        refuse(
+            "within-unsupported",
+            "`within`",
+            "it is promised for released numbers, and this statement shows numbers that are computed from them.",
+            "Ask with epsilon=; or ask for the sub-queries first, with within=: what is stored is not paid again.",
+        )
+    numbers = len(statement.parts[0].aggregates)
+    if not numbers:
+        return terms  # public keys alone, which are exact
+    within = terms.within
+    if isinstance(within, Mapping):
+        within = {inner: within[shown] for shown, inner in plain.items() if inner is not None and shown in within}
+    return replace(terms, within=within, confidence=1 - (1 - confidence) / (numbers * groups))
+
 
 UNJOINED = (
     "The new answer was charged and is stored (entry {entry}): "
@@ -51,7 +126,7 @@ UNJOINED = (
 
 
 class Pipeline:
-    """Answers requests, in steps (stages.py)."""
+    """Answers requests, in steps (purchase.py)."""
 
     def __init__(
         self, ledger: Ledger, private_data: PrivateData, planner: Planner, statements: StatementFinder
@@ -76,7 +151,8 @@ class Pipeline:
         else:
             answer = yield from self.answer_one(QuestionRequest(StatementPart(text, 0)), parts)
             releases, cost = (answer,), answer.cost
-        computed = Computed(statement, releases, cost, confidence)
+        words = price_words(request.terms, cost, self._ledger.budget)
+        computed = Computed(statement, releases, cost, confidence, words)
         with after_charge(cost):
             computed.table()  # what takes too long is said now
         return computed
@@ -95,6 +171,8 @@ class Pipeline:
             self._ledger.check_key(request.analyst, request.key, request.body())
         marks = None if name is None else self._private_data.fingerprints(planned.plan.table)
         answer = yield from self._answer(asked.title(planned.plan), planned, request)
+        if answer.cost:
+            answer = replace(answer, bought=price_words(request.terms, answer.cost, self._ledger.budget))
         if name is not None and not answer.cost:
             settled = not answer.found and (planned.check is None or not planned.check.missing)
             self._keep(name, before, marks, answer, settled=settled)
@@ -117,13 +195,13 @@ class Pipeline:
             _check_useful(charges[place].plan, charges[place].confidence, request)
         costs = zip(missing, batch.costs(missing), strict=True)
         stop = BeforeCharge(self._ledger.total.zero, tuple(batch.plans), sum(map(bool, planned.checks)))
-        new, checks, more = yield from self._pay(
-            [replace(charges[p], cost=cost) for p, cost in costs], [planned.checks[p] for p in missing], request, stop
-        )
+        to_pay, to_check = [replace(charges[p], cost=cost) for p, cost in costs], [planned.checks[p] for p in missing]
+        with self._short(batch.plans[0], request):
+            new, checks, more = yield from self._pay(to_pay, to_check, request, stop)
         told = [None if one is None else checks.get(one, one).told for one in planned.checks]
         paid = iter(new)
         answers = [next(paid) if answer is None else answer for answer in found]
-        return batch_of(asked.names, batch, answers, told, more)
+        return batch_of(asked.names, batch, answers, told, more, request.terms)
 
     def find_batch(self, planned: PlannedBatch, asked: BatchRequest, request: Request) -> list[Release | None]:
         """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
@@ -157,7 +235,8 @@ class Pipeline:
             _check_useful(planned.plan, planned.confidence, request)
             price = planned.price(self._ledger.budget)
             _check_at_most(price, request)
-            self._ledger.check_fits(price, analyst=request.analyst)
+            with self._short(planned.plan, request):
+                self._ledger.check_fits(price, analyst=request.analyst)
             planned = yield from self._find_missing(planned, request)
         if planned.found and (why := planned.nothing):
             check_search_keys(planned.found, request, self._ledger)
@@ -166,12 +245,21 @@ class Pipeline:
         if answer is None:  # not by its truth: an answer without rows is false
             if planned.search is None or not planned.charged:
                 _check_useful(planned.plan, planned.confidence, request)
-            with after_charge(planned.charged):
+            with after_charge(planned.charged), self._short(planned.plan, request):
                 planned, answer = yield from self._pay_one(title, planned, request)
         check = None if planned.check is None else planned.check.checked
         if not planned.found and check is None:
             return answer
         return replace(answer, found=planned.found, check=check, cost=answer.cost + planned.charged)
+
+    @contextmanager
+    def _short(self, plan: Plan, request: Request) -> Iterator[None]:
+        """Says in the caller's words what the budget still buys, if the price does not fit."""
+        try:
+            yield
+        except BudgetExceeded as error:
+            check = self._planner.check_share(request.terms)
+            raise reworded(error, plan, request.terms, self._ledger.budget, check=check) from None
 
     def _find_missing(self, planned: PlannedRequest, request: Request) -> RequestSteps[PlannedRequest]:
         """The same request with all that was missing: found, charged and stored. The whole price was checked before.

@@ -1,39 +1,122 @@
 """From a request to a plan that can be paid: what it needs found is looked up first. Charges nothing, reads no rows.
 
 needs -> stored search results -> the question read with them -> plan
+
+Checks of what limits cut: what one costs, and which stored one serves a question.
+
+Price:      a share of the price of the question, in it and not on top of it. A question that names a precision pays so
+            much more. What is already stored costs nothing, and its part goes to the answer.
+Stored:     rules as for bounds that were found (search.py). A stored check serves if it is about the same relation and
+            keys, covers every limit of the question, and cost a quarter or more of what the question would pay for one;
+            of several the oldest, so that later ones never change what an earlier question got, and a cheap one spoils
+            nothing.
+Checked by: tests/curator/test_check_price.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
+from lapwing.answers.stored import decode_check
 from lapwing.answers.warnings import nothing_found
 from lapwing.curator.automatic import QuestionReader, is_refused, needs_of, words_needed
 from lapwing.curator.batch import BatchPlan, BatchRequest, split_price
-from lapwing.curator.checks import PlannedCheck, check_plan, find_check
 from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, read_check, require_one_price
+from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
-from lapwing.curator.search import Search, stored_results
+from lapwing.curator.search import WORSE, Search, stored_results
 from lapwing.errors import Misconfigured, Refused
 from lapwing.expressions.identity import Facts
 from lapwing.expressions.refusal import inside, refuse
 from lapwing.expressions.table import Catalog, Table
 from lapwing.ledger import Ledger
-from lapwing.ledger.reservation import LedgerView
-from lapwing.numbers import Number, inside_unit
+from lapwing.ledger.entry import LedgerView
+from lapwing.numbers import Number, inside_unit, round_down
 from lapwing.plan.bounds_search import SearchResult, Target, overlooked
 from lapwing.plan.plan import Outline, Plan, unknown_keys
 from lapwing.plan.question import Question
-from lapwing.plan.units_exceeding import UnitsExceeding, check_target
-from lapwing.privacy.budget import Budget, Cost
+from lapwing.plan.units_exceeding import Checked, CheckResult, UnitsExceeding, check_target
+from lapwing.privacy.budget import FINEST, Budget, Cost
+from lapwing.privacy.loss import Loss
 from lapwing.sql import read_sql
 from lapwing.sql.ibis import as_sql
 from lapwing.sql.split import read_query, read_statement
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCheck:
+    """What is checked for a request, at which price, and what the ledger has of it."""
+
+    target: UnitsExceeding
+    price: Loss
+    plan: Plan = field(compare=False)
+    result: CheckResult | None
+    """The result that serves, if there is one."""
+    own: bool = False
+    """Whether this request paid for it, so that its price is part of this request's."""
+    weaker: CheckResult | None = None
+    """The best one that is stored, if none serves: told with a stored answer, for which nothing new is paid."""
+
+    @property
+    def missing(self) -> bool:
+        return self.result is None
+
+    @property
+    def taken(self) -> Fraction:
+        """What it takes of the request's price, in the budget's currency."""
+        return self.price.amount if self.missing or self.own else Fraction(0)
+
+    @property
+    def told(self) -> CheckResult | None:
+        """What can be told."""
+        return self.weaker if self.result is None else self.result
+
+    @property
+    def checked(self) -> Checked | None:
+        """What can be told of the target's limits."""
+        return None if self.told is None else Checked(self.target, self.told)
+
+    def charge(self, request: Request, budget: Budget, confidence: Fraction) -> PlannedCharge:
+        """What buys it. With a key, a retry finds its own charge again, so it pays once."""
+        target, price = self.target, self.price
+        body = request.body(("check", target.identity.facts, target.labels, price.encode()))
+        key = request.part_key(target.identity)
+        return PlannedCharge(self.plan, budget.cost(price), confidence, str(target), body, key, questions=())
+
+
+def check_plan(budget: Budget, price: Loss, share: Fraction, target: UnitsExceeding) -> Plan:
+    """The check at this share of a price; refused if its noise cannot be drawn.
+
+    Rounded down to the digits of a cost, so that check and answer never cost more than the price together.
+    """
+    amount = price.amount * share
+    exactly = amount if amount.denominator <= 10**FINEST else round_down(amount, digits=FINEST)
+    try:
+        return target.plan(budget.accounting.rules.loss(exactly))
+    except (Misconfigured, Refused):
+        raise Misconfigured(
+            "the price leaves a part for which limits cannot be checked: it is too small or too large. "
+            "Pass check=0, or choose another price. Nothing was charged."
+        ) from None
+
+
+def find_check(view: LedgerView, request: Request, target: UnitsExceeding, plan: Plan) -> PlannedCheck:
+    """The check of a request, with what is stored of it."""
+    mine, price = request.part_key(target.identity), plan.loss
+    stored = reversed(view.answers[target.identity.text])
+    known = [(one.charge, result) for one in stored if (result := decode_check(one.payload)).covers(target)]
+    own = [result for charge, result in known if mine and (charge.analyst, charge.key) == (request.analyst, mine)]
+    enough = [result for _, result in known if WORSE * result.loss.amount >= price.amount]
+    if own or enough:
+        return PlannedCheck(target, price, plan, (own or enough)[0], own=bool(own))
+    best = max((result for _, result in known), key=lambda result: result.loss.amount, default=None)
+    return PlannedCheck(target, price, plan, None, weaker=best)
+
 
 REMEMBERED = 256
 """Questions and stored answers in memory."""
@@ -149,13 +232,13 @@ class Planner:
         """The plans of a batch, with its price split, and one check for each list of rows and keys."""
         terms, budget = request.terms, self._ledger.budget
         batch = self._share(asked, terms, request.today)
-        targets = [check_target(one.outline) if self._part(terms) else None for one in batch.merged]
+        targets = [check_target(one.outline) if self.check_share(terms) else None for one in batch.merged]
         joined: dict[str, UnitsExceeding] = {}
         for target in filter(None, targets):
             name = target.identity.text
             joined[name] = joined[name].joined(target) if name in joined else target
         view = self._look([one.outline for one in batch.merged], joined)
-        share = self._part(terms) / max(1, len(joined))
+        share = self.check_share(terms) / max(1, len(joined))
         checks = {
             name: find_check(view, request, one, check_plan(budget, terms.price(budget), share, one))
             for name, one in joined.items()
@@ -189,7 +272,7 @@ class Planner:
 
         A price that is named pays for the check; with a precision the check comes on top of what that costs.
         """
-        budget, target = self._ledger.budget, check_target(outline) if self._part(terms) else None
+        budget, target = self._ledger.budget, check_target(outline) if self.check_share(terms) else None
 
         def made(on: Terms, more: Fraction = Fraction(0)) -> Plan:
             on = replace(on, taken=on.taken + more) if more else on
@@ -202,7 +285,7 @@ class Planner:
         plan = None if terms.within is None else made(terms)
         whole = terms.price(budget) if plan is None else plan.loss
         try:
-            checking = check_plan(budget, whole, self._part(terms), target)
+            checking = check_plan(budget, whole, self.check_share(terms), target)
         except Misconfigured:
             made(terms)  # if no answer has such a price, that is said
             raise
@@ -219,7 +302,7 @@ class Planner:
         offers = [one.identity.text for one in outlines if not one.is_declared]
         return self._ledger.look(offers=offers, answers=checks, tables=tables)
 
-    def _part(self, terms: Terms) -> Fraction:
+    def check_share(self, terms: Terms) -> Fraction:
         """The share of the price that a check takes."""
         return self._check if terms.check is None else read_check(terms.check)
 

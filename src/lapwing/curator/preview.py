@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_UP
 from fractions import Fraction
 from typing import Any
 
 from lapwing.answers.answer import describe
-from lapwing.answers.clipping_notes import left_out
+from lapwing.answers.clipping_notes import cut_note, left_out
 from lapwing.answers.columns import half_width
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.warnings import useless
+from lapwing.curator.pricing import Terms, price_words
+from lapwing.errors import Misconfigured, Refused
+from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Slot, walk
-from lapwing.numbers import Number, exact
+from lapwing.numbers import exact
 from lapwing.plan.key_selection import units_needed
 from lapwing.plan.kind import Reading
-from lapwing.plan.plan import Plan
+from lapwing.plan.plan import MADE_UP, Plan, equal_prices, priced
 from lapwing.plan.total import COUNT_UNITS, COUNT_VALUES
 from lapwing.plan.units_exceeding import Checked
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss
-from lapwing.privacy.phrases import at_most_text, decimal_text, percent
+from lapwing.privacy.phrases import at_most_text, decimal_text, percent, round_text, share_text
 
 ASSUMED = (100, 1_000, 10_000)
 """Numbers of rows for which the error of a mean is shown, unless one is assumed."""
@@ -47,8 +52,8 @@ class Preview(PricePreview):
     """What of the price checks how much limits cut; None if nothing does."""
     checked: Checked | None = field(default=None, kw_only=True)
     """What a check told before."""
-    epsilon: Number | None = field(default=None, kw_only=True)
-    """The epsilon that was named as its price, if it was."""
+    terms: Terms = field(default_factory=Terms, kw_only=True)
+    """What was said about the price."""
     nothing: str = field(default="", kw_only=True)
     """Why the answer is NULL: a search found nothing to rely on before."""
 
@@ -113,17 +118,78 @@ class Preview(PricePreview):
         }
 
     def lines(self) -> list[str]:
+        return [*self.made_up, *self._lines()]
+
+    @property
+    def made_up(self) -> tuple[str, ...]:
+        """What is said of made-up rows."""
+        return (MADE_UP,) if self.plan.table.made_up else ()
+
+    def _lines(self) -> list[str]:
         if self.plan.outline.is_declared:
-            return ["Price: nothing. The keys are public: they are listed as declared, and no row is read."]
+            return ["Price: nothing. The keys are public."]
         if self.nothing:
             return ["Price: nothing.", self.nothing]
+        if self.stored:
+            return ["Price: nothing. A stored answer is at least this good.", *self.brief()]
+        many = "1 such question fits" if self.more == 1 else f"{self.more or 0:,} such questions fit"
+        fits = f"{many} in what is left" if self.fits else "more than is left"
+        few = f"may find nothing among fewer than about {self.overlooked:,} units"
+        search = [f"Finds {' and '.join(self.missing)} first, and {few}."]
+        brief = search if self.missing else self.brief()
+        return [f"Price: {price_words(self.terms, self.cost, self.budget)}; {fits}.", *self._epsilon(), *brief]
+
+    def brief(self) -> list[str]:
+        """The error of each number, which keys are shown, and what is known to be cut or useless."""
+        lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
+        refused = [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
+        cut = "" if self.checked is None else cut_note(self.plan.question, self.checked, self.confidence)
+        many = [f"{name}: within {_rounded(error)}" for name, error in self._named_errors.items()]
+        return [*self._short_numbers(), *many, *self._shown_keys(), *(refused or filter(None, [cut]))]
+
+    def _short_numbers(self) -> list[str]:
+        """One line for each number: its error; of means for several sizes of groups."""
+        lines = []
+        for aggregate, reading in self._used():
+            measure, words, each = self.plan.measures[reading.measure], aggregate.words(), self._each(reading)
+            if (promise := measure.promise(reading, self.confidence, self.plan.group_count, each=each)) is not None:
+                lines.append(f"{words}: {promise.format(self._level)}")
+            elif measure.kind.is_known_beforehand(reading.statistic):
+                error = self._error(reading, 1)
+                lines += [] if error is None else [f"{words}: within {_rounded(error)} ({self._level}){each}"]
+            elif measure.mechanism is not None:
+                lines.append(f"{words}: {self._by_size(reading) or 'its interval comes with the answer'}")
+        return lines
+
+    def _by_size(self, reading: Reading) -> str:
+        """The error for groups of the rows assumed, or of several sizes."""
+        sizes = (self.assume_rows,) if self.assume_rows else ASSUMED
+        errors = [(rows, error) for rows in sizes if (error := self._error(reading, rows)) is not None]
+        lost = self._useless(reading, errors)
+        told = [f"useless in groups of {max(lost):,} rows or fewer"] if lost else []
+        told += [f"within {_rounded(error)} in groups of {rows:,} rows" for rows, error in errors if rows not in lost]
+        return f"{', '.join(told)} ({self._level})" if told else ""
+
+    def _useless(self, reading: Reading, errors: Sequence[tuple[int, float]]) -> list[int]:
+        """The sizes of groups for which the interval is as wide as the bounds allow."""
+        width = self.plan.measures[reading.measure].kind.range_width(reading.statistic)
+        return [rows for rows, error in errors if width is not None and 2 * error >= width]
+
+    def _shown_keys(self) -> list[str]:
+        if self.plan.selection is None or self.plan.prices.selection is None:
+            return []
+        return [f"Groups of {units_needed(self.plan.selection)[1]:,} or more units are shown, 95 times in 100."]
+
+    def details(self) -> list[str]:
+        if self.plan.outline.is_declared or self.nothing:
+            return self.lines()
         price = self._price(f", {self.share:.2%} of the budget; about {self.more or 0:,} such questions are left")
         known = [] if self.missing else [*self._split(), *self.accuracy(), *self.notes()]
         return [price, *self._epsilon(), *known, *self._first()]
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
-        many = [f"{name}: within {error:,.4g}" for name, error in self._named_errors.items()]
+        many = [f"{name}: within {_rounded(error)}" for name, error in self._named_errors.items()]
         return [*self._numbers(), *many, *self._keys()]
 
     def notes(self) -> list[str]:
@@ -131,18 +197,33 @@ class Preview(PricePreview):
         lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
         refused = [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
         told = [] if self.checked is None else [left_out(self.plan.question, self.checked, self.confidence)]
-        told += (
-            [] if self.check is None else [f"Of the price {self.check} tells how much limits cut; check=0 saves it."]
-        )
+        told += [] if self.check is None else [f"{self.check} of the price reports clipping; check=0 skips it."]
         return [*refused, *self.plan.outline.notes, *told]
 
     def _epsilon(self) -> list[str]:
-        """What the epsilon means where a budget has a delta: there it buys less, and more of them fit."""
-        if self.epsilon is None or self.stored or not self.budget.delta:
+        """What share of the budget an epsilon is where there is a delta, and what a share of the pure size buys."""
+        if self.terms.epsilon is None or self.stored or not self.budget.delta:
             return []
-        part = self.budget.price(epsilon=self.epsilon).amount / self.budget.capacity.amount
-        many, asked = int(1 / part) if part else 0, decimal_text(exact(self.epsilon, "epsilon"))
-        return [f"epsilon = {asked} alone is {float(part):.2%} of this budget: {many:,} such questions fit."]
+        epsilon, whole = exact(self.terms.epsilon, "epsilon"), self.budget.capacity.amount
+        part, pure = self.budget.price(epsilon=epsilon).amount / whole, round_text(epsilon / self.budget.epsilon)
+        said = f"With a delta, epsilon = {decimal_text(epsilon)} is {share_text(part)} of the budget"
+        bought = self._bought(Fraction(pure))
+        return [f"{said}; share={pure} buys {bought}." if bought else f"{said}."]
+
+    def _bought(self, share: Fraction) -> str:
+        """The error of the first number if the answer took this share of the budget; empty if it is not known."""
+        if self.missing or not 0 < share <= 1:
+            return ""
+        delta = Fraction(0) if self.plan.prices.selection is None else self.plan.prices.selection.delta
+        checking = Fraction(0) if self.check is None else self.check.amount / self.cost.amount
+        try:
+            price = self.budget.share(share, delta=delta)
+            taken = self.budget.accounting.rules.loss(price.amount * checking)
+            prices = equal_prices(self.plan.outline, price.minus(taken))
+            errors = replace(self, plan=priced(self.plan.outline, prices)).errors
+        except (Refused, Misconfigured):
+            return ""
+        return next((f"within {_rounded(error)}" for error in errors.values()), "")
 
     def _first(self) -> list[str]:
         if not self.missing:
@@ -162,14 +243,18 @@ class Preview(PricePreview):
 
     def _numbers(self) -> list[str]:
         lines = []
-        question, readings = self.plan.question, self.plan.outline.readings
-        used = sorted({part.index for e in question.above for part in walk(e) if isinstance(part, Slot)})
-        for aggregate, reading in ((question.aggregates[slot], readings[slot]) for slot in used):
+        for aggregate, reading in self._used():
             lines += self._about(aggregate.words(), reading)
             if size := self.smallest.get(aggregate.words()):
                 what = "units" if aggregate.name == COUNT_UNITS.name else "rows"
                 lines.append(f"  in groups of fewer than {size:,} {what} the noise exceeds half the count")
         return lines
+
+    def _used(self) -> list[tuple[Aggregate, Reading]]:
+        """The aggregates that the answer shows or computes with."""
+        question, readings = self.plan.question, self.plan.outline.readings
+        used = sorted({part.index for e in question.above for part in walk(e) if isinstance(part, Slot)})
+        return [(question.aggregates[slot], readings[slot]) for slot in used]
 
     def _about(self, words: str, reading: Reading) -> list[str]:
         """What can be said beforehand about one number."""
@@ -182,15 +267,14 @@ class Preview(PricePreview):
         errors = [(rows, error) for rows in assumed if (error := self._error(reading, rows)) is not None]
         if not errors and measure.mechanism is not None:
             return [f"{words}: its interval comes with the answer and depends on the data{each}"]
-        width = measure.kind.range_width(reading.statistic)
-        useless = [rows for rows, error in errors if width is not None and 2 * error >= width]
+        lost = self._useless(reading, errors)
         lines = [
-            f"{words}: within {error:,.6g} with {self._level} confidence"
+            f"{words}: within {_rounded(error)} with {self._level} confidence"
             + (f", if a group has at least {rows:,} rows" if depends else each)
             for rows, error in errors
-            if rows not in useless
+            if rows not in lost
         ]
-        return [*lines, *([f"{words}: {_useless(max(useless))}"] if useless else [])]
+        return [*lines, *([f"{words}: {_useless(max(lost))}"] if lost else [])]
 
     def _keys(self) -> list[str]:
         if self.plan.selection is None or self.plan.prices.selection is None:
@@ -231,3 +315,8 @@ def _useless(rows: int) -> str:
         f"useless in groups of {rows:,} rows or fewer, where the interval is as wide as the bounds allow. "
         "Ask at a larger epsilon or about larger groups, or have narrower bounds declared"
     )
+
+
+def _rounded(error: float) -> str:
+    """Three significant digits, or the whole part if that is longer; never below the error."""
+    return f"{math.ceil(error):,}" if error >= 100 else round_text(exact(error, "error"), 3, rounding=ROUND_UP)

@@ -16,19 +16,20 @@ from lapwing.curator.automatic import NOTHING, Automatic
 from lapwing.errors import Misconfigured, Refused
 from lapwing.expressions.expression import Slot
 from lapwing.expressions.refusal import refuse
-from lapwing.numbers import Number, below_one, count, flag, positive
+from lapwing.numbers import Number, below_one, count, exact, flag, positive
 from lapwing.plan.moments import MEAN
 from lapwing.plan.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
 from lapwing.plan.question import Question
-from lapwing.privacy.budget import Budget
+from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss
+from lapwing.privacy.phrases import decimal_text, share_text
 from lapwing.terms import Within
 
 CHECK = Fraction(1, 20)
 """The default share of the price for a check of limits."""
 
 _DIGITS, _TENS = 3, 1000  # prices have four digits: 1.000 to 9.999 times a power of ten
-_MOST = Fraction(10**4)  # a price beyond which nobody is served
+_MOST = Fraction(10**4)  # the largest supported price
 _LEAST = Fraction(1, 10**12)
 _MOST_ROWS = 10**15
 _LEAST_DELTA = Fraction(1, 10**100)
@@ -76,6 +77,21 @@ class Terms:
         if self.share is None:
             return positive(0 if self.epsilon is None else self.epsilon, "epsilon")
         return budget.affordable(budget.cost(budget.share(self.share))) or _LEAST
+
+
+def price_words(terms: Terms, cost: Cost, budget: Budget) -> str:
+    """A price as the caller named it, and its share of the budget."""
+    part = f"{share_text(cost.amount / budget.capacity.amount)} of the budget"
+    if terms.within is not None:
+        within = terms.within if isinstance(terms.within, Mapping) else {"": terms.within}
+        named = ", ".join(f"{name} {number_words(half)}".strip() for name, half in within.items())
+        return f"within {named}, for {part}"
+    return part if terms.epsilon is None else f"epsilon = {number_words(terms.epsilon)}, {part}"
+
+
+def number_words(number: Number) -> str:
+    """A number as it was written."""
+    return decimal_text(exact(number, "number"))
 
 
 def read_check(check: Number) -> Fraction:

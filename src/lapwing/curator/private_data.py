@@ -25,14 +25,13 @@ from lapwing.engines.time_limit import prolonged
 from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
 from lapwing.expressions.table import Catalog, Table
 from lapwing.ledger import Ledger
-from lapwing.ledger.reservation import LedgerView
+from lapwing.ledger.entry import LedgerView
 from lapwing.noise import SYSTEM
 from lapwing.plan.add_noise import Released, fetched, release
-from lapwing.plan.operator_count import steps
 from lapwing.plan.plan import Plan
 from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.query import queries
-from lapwing.plan.question import Question
+from lapwing.plan.question import Question, steps
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")

@@ -4,35 +4,176 @@ Guarantee:  the text is, letter by letter, the one written for the plan by itsel
             indistinguishable one succeeded.
 Proof:      text and rehearsal are made from a plan with a mark in place of its WHERE, so nothing else can reach them,
             and are kept under the structural key of that whole plan: selection, prices, limits, bounds and all
-            (structural_key.py). The mark stands where the WHERE would, in brackets of its own, and the text of an
+            (query_cache.py). The mark stands where the WHERE would, in brackets of its own, and the text of an
             expression does not depend on what surrounds it, so the WHERE is written in its place. If the mark does not
             occur exactly once, as when an analyst wrote it too, and for plans without a structural key, everything is
             written in full. Salt and dialect are those of the one engine.
 Checked by: tests/curator/test_query_cache.py, tests/engines/test_again.py
+
+What a value is made of, in full: a key under which the result of a function of that value may be kept.
+
+`==` will not do. It leaves out fields that are declared with compare=False, such as the bounds of a column, and to it
+1, 1.0 and TRUE are one number.
+
+Guarantee:  two values of equal likeness cannot be told apart by a function that reads their fields and constants. What
+            is made of a kind that is not listed here has no likeness, so nothing is kept for it.
+Proof:      a likeness lists, from the outside in, the class of every part, then all fields that a dataclass is made
+            from in their order, all members of a tuple after their number, or the constant itself. So it can be read
+            back, part by part, into values of the same classes, fields and constants. Declared tables and operators
+            stand for themselves: equal only if they are one object, which the likeness keeps alive.
+Checked by: tests/expressions/test_structural_key.py, tests/curator/test_query_cache.py
+
+An answer from no rows, made before the charge: what can fail without data fails here, and costs nothing.
+
+Everything that follows the engine's query runs once on cells of zero in a few groups: the samplers with their tables,
+the selection of keys, the encoding for the ledger, and what stands above the aggregation. It is a function of the plan,
+so nothing about the data follows from it; what it draws is thrown away.
+Checked by: tests/answers/test_rehearsal.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import date, datetime
+from enum import Enum
 from fractions import Fraction
+from operator import attrgetter
+from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
-from lapwing.answers.rehearsal import rehearse
+from lapwing.answers.columns import present
+from lapwing.answers.stored import encode
+from lapwing.arrays import objects
 from lapwing.engines.dialect import EngineQuery
 from lapwing.engines.engine import Engine
 from lapwing.errors import Bug
-from lapwing.expressions.expression import Literal
+from lapwing.expressions.expression import Literal, Operator
 from lapwing.expressions.operators.base import call
 from lapwing.expressions.operators.logic import IS_NULL
-from lapwing.expressions.structural_key import likeness
+from lapwing.expressions.table import Table
 from lapwing.expressions.to_sqlglot import emit
-from lapwing.expressions.types import Type
+from lapwing.expressions.types import Type, Value
+from lapwing.plan.add_noise import Arranged, release
 from lapwing.plan.plan import Plan
 from lapwing.plan.query import Queries, queries
 from lapwing.plan.question import Question
 from lapwing.plan.row_values import source
+
+_CONSTANTS = (type(None), bool, int, str, date)
+_READERS: dict[Any, Callable[[Any], tuple[Any, ...]]] = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Itself:
+    """An object that equals nothing but itself."""
+
+    value: object
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+
+def likeness(value: object) -> Hashable | None:
+    """The key of a value; None if it has none."""
+    try:
+        return _whole(value)
+    except _Unlisted:
+        return None
+
+
+class _Unlisted(Exception):
+    """A value of a kind that has no likeness."""
+
+
+def _whole(value: object) -> Hashable:
+    """Every part, outermost first, each before the parts inside it."""
+    found: list[Any] = []
+    todo: list[Any] = [value]
+    while todo:
+        part = todo.pop()
+        kind = type(part)
+        found.append(kind)
+        if kind in _CONSTANTS or (kind is datetime and part.tzinfo is None):
+            found.append(part)
+        elif kind is Fraction:
+            found += part.numerator, part.denominator
+        elif kind is tuple:
+            found.append(len(part))
+            todo.extend(part[::-1])
+        elif kind is frozenset:
+            found.append(frozenset(map(_whole, part)))
+        elif kind is Operator or (kind is Table and part.source is None):
+            found.append(_Itself(part))
+        elif issubclass(kind, Enum):
+            found.append(part.name)
+        else:
+            todo.extend((_READERS.get(kind) or _reader(kind))(part)[::-1])
+    return tuple(found)
+
+
+def _reader(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Reads all fields of a frozen dataclass."""
+    terms = vars(kind).get("__dataclass_params__")  # its own, since a class below it may hold more than fields
+    if terms is None or not terms.frozen:
+        raise _Unlisted
+    names = tuple(field.name for field in fields(kind) if field.init)
+    _READERS[kind] = attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, n) for n in names)
+    return _READERS[kind]
+
+
+_PRESENT = 1 << 20  # units of the one group among keys that are not public: enough to be shown as a rule
+_VALUES: dict[Type, Value] = {
+    Type.INTEGER: 0,
+    Type.TEXT: "",
+    Type.BOOLEAN: False,
+    Type.DATE: date(2000, 1, 1),
+    Type.TIMESTAMP: datetime(2000, 1, 1),  # noqa: DTZ001 (times here have no zone)
+}
+
+
+def rehearse(plan: Plan, confidence: Fraction, questions: Sequence[Question]) -> None:
+    """Answers the questions without rows; raises whatever would go wrong after the charge."""
+    short = _shortened(plan)
+    released = release(short, _zeros(short))
+    encode(short, released)
+    for question in questions:
+        present(replace(short, outline=replace(short.outline, question=question)), released, confidence)
+
+
+def _shortened(plan: Plan) -> Plan:
+    """The plan with as few of its public groups as it can be answered for: one, or as many as it chooses."""
+    if plan.outline.domain is None:
+        return plan
+    least = max(1, *(kind.chosen_groups for kind in plan.outline.kinds))
+    if plan.outline.groups is not None:
+        return replace(plan, outline=replace(plan.outline, groups=plan.outline.groups[:least]))
+    return replace(plan, outline=replace(plan.outline, domain=_leading(plan.domain, least)))
+
+
+def _leading(domain: Sequence[tuple[Value, ...]], least: int) -> tuple[tuple[Value, ...], ...]:
+    """The first values of each key, so few that they just make `least` groups."""
+    kept = []
+    for values in domain:
+        many = min(len(values), least)
+        kept.append(values[:many])
+        least = -(-least // max(1, many))
+    return tuple(kept)
+
+
+def _zeros(plan: Plan) -> Arranged:
+    size = plan.group_count or 1
+    cells = tuple(measure.kind.empty(measure, size) for measure in plan.measures)
+    if plan.outline.domain is not None:
+        return Arranged((), None, cells)
+    keys = tuple(objects([_VALUES[key.type or Type.TEXT]] * size) for key in plan.question.keys)
+    return Arranged(keys, np.full(size, _PRESENT, np.int64), cells)
+
 
 REMEMBERED = 256
 """Plans without their WHERE."""

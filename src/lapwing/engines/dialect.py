@@ -23,7 +23,7 @@ from sqlglot.generator import Generator
 
 from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Bug
-from lapwing.expressions.forms import FORM, FORMS, Form
+from lapwing.expressions.forms import FORM, FORMS, Form, arguments_of
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.to_sqlglot import literal
 from lapwing.expressions.types import Type
@@ -82,6 +82,21 @@ class Writer:
 
 Write = Callable[[Writer, Any], str]
 """The text of one form, whose arguments are written already."""
+
+
+def call(name: str) -> Write:
+    """A function of the form's arguments, in their order."""
+    return lambda writer, form: f"{name}({', '.join(map(writer.sql, arguments_of(form)))})"
+
+
+def quote(text: str) -> str:
+    """A text constant, in which backslashes stand for themselves."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """A name in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)

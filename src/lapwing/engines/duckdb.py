@@ -23,9 +23,9 @@ from sqlglot import exp
 
 from lapwing.engines.connection import LOCK, as_table, connect, run
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
-from lapwing.engines.dialect import Dialect, EngineQuery
+from lapwing.engines.dialect import Dialect, EngineQuery, identifier, quote
 from lapwing.engines.duckdb_dialect import DUCKDB, cast_to
-from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes, check_unit_types
 from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import (
@@ -133,10 +133,6 @@ class DuckDBEngine:
     def dialect(self) -> Dialect:
         return DUCKDB
 
-    @property
-    def checks_limits(self) -> bool:
-        return True
-
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it."""
         prepared = query if isinstance(query, EngineQuery) else DUCKDB.write(query, salt=self._salt, copy=False)
@@ -188,27 +184,32 @@ class DuckDBEngine:
         paths = [source.path for _, source in tables if isinstance(source, Parquet)]
         allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
         if allowed:
-            run(self._connection, f"SET allowed_paths = [{', '.join(map(_quote, allowed))}]")
+            run(self._connection, f"SET allowed_paths = [{', '.join(map(quote, allowed))}]")
         found = [_relation(self._connection, number, source) for number, (_, source) in enumerate(tables)]
         stored = [_describe(self._connection, relation) for relation in found]
-        form = _unit_form([(table, columns) for (table, _), columns in zip(tables, stored, strict=True)])
+        owned = [(t, t.unit.lower(), own) for (t, _), own in zip(tables, stored, strict=True) if t.unit is not None]
+        units = [(table, own[unit][1]) for table, unit, own in owned if unit in own]
+        as_integer = check_unit_types(units, text="VARCHAR", integers=_EXACT[Type.INTEGER])
         for (table, source), relation, columns in zip(tables, found, stored, strict=True):
-            self._declare(table, source, relation, columns, form)
+            self._declare(table, source, relation, columns, as_integer=as_integer)
         if all(table.name in self._kept and self._rows(table) <= _AT_A_TIME for table, _ in tables):
             run(self._connection, "SET threads = 1")
         for statement in LOCK:
             run(self._connection, statement)
 
-    def _declare(self, table: Table, source: LocalSource, relation: str, stored: StoredColumns, form: str) -> None:
+    def _declare(
+        self, table: Table, source: LocalSource, relation: str, stored: StoredColumns, *, as_integer: bool
+    ) -> None:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
             column, kind = stored[table.unit.lower()]
             if isinstance(source, DuckDBTable) and kind == "VARCHAR":
                 _check_collation(self._connection, relation, column)
-            columns += f", {_unit(identifier(column), kind, form)} AS {identifier(UNIT_ID)}"
-        made, name = "TABLE" if table.name in self._kept else "VIEW", identifier(table.name)
-        run(self._connection, f"CREATE {made} {name} AS SELECT {columns} FROM {relation}")
-        _add_lines(self._connection, name, columns, relation, source)
+            unit = identifier(column)
+            unit = f"CAST({unit} AS BIGINT)" if as_integer and kind != "BIGINT" else unit
+            columns += f", {unit} AS {identifier(UNIT_ID)}"
+        what, name = "TABLE" if table.name in self._kept else "VIEW", identifier(table.name)
+        _create(self._connection, f"{what} {name}", columns, relation, source)
         for key in table.keys:
             if not is_key(self._connection, identifier(table.name), [table.field(name) for name in key]):
                 raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
@@ -230,18 +231,18 @@ def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source
     relation = _relation(connection, 0, source)
     stored = _describe(connection, relation)
     columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
-    run(connection, f"CREATE TABLE {name} AS SELECT {columns} FROM {relation}")
-    _add_lines(connection, name, columns, relation, source)
+    _create(connection, f"TABLE {name}", columns, relation, source)
 
 
-def _add_lines(
-    connection: duckdb.DuckDBPyConnection, name: str, columns: str, relation: str, source: LocalSource
+def _create(
+    connection: duckdb.DuckDBPyConnection, target: str, columns: str, relation: str, source: LocalSource
 ) -> None:
-    """Adds the rows of a CSV file to its table, block by block, so that the whole file is never in memory."""
+    """Creates a table or view. A CSV file is added block by block, so that the whole file is never in memory."""
+    run(connection, f"CREATE {target} AS SELECT {columns} FROM {relation}")
     if isinstance(source, Csv):
         for rows in read_csv_rows(source.path):
             connection.register(relation, rows)
-            run(connection, f"INSERT INTO {name} SELECT {columns} FROM {relation}")
+            run(connection, f"INSERT INTO {target.split(' ', 1)[1]} SELECT {columns} FROM {relation}")
         connection.unregister(relation)
 
 
@@ -262,28 +263,6 @@ def _describe(connection: duckdb.DuckDBPyConnection, relation: str) -> StoredCol
     return {str(row[0]).lower(): (str(row[0]), str(row[1])) for row in rows}
 
 
-def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
-    """The type in which units are compared across tables: as stored, if that is one type or all are integers.
-
-    All tables of one ledger are about the same units. If one person were written as 7 and as '7.0', she would be
-    two units, and an answer over both tables could change by twice its sensitivity: such tables are refused.
-    """
-    owned = [(t, stored[t.unit.lower()][1]) for t, stored in tables if t.unit is not None and t.unit.lower() in stored]
-    kinds = {kind for _, kind in owned}
-    if len(owned) < 2 or (len(kinds) == 1 and kinds != {"VARCHAR"}):
-        return ""
-    if kinds == {"VARCHAR"} and all(t.field(t.unit or "").type is Type.TEXT for t, _ in owned):
-        return ""
-    if kinds <= _EXACT[Type.INTEGER]:
-        return "BIGINT"
-    names = ", ".join(f"`{table.name}`" for table, _ in owned)
-    forms = ", ".join(sorted({kind.split("(")[0] for kind in kinds}))  # an ENUM lists its values in parentheses
-    raise Misconfigured(
-        f"{names} store units in different types ({forms}), so one person could be two units. "
-        "Store the unit as integer in all of them, or as text in all of them and declare it as text."
-    )
-
-
 def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name: str) -> None:
     """Refuses units stored with a collation; the engine refuses to compare it with another collation.
 
@@ -299,11 +278,6 @@ def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name:
         f"the unit `{name}` is stored with a collation, under which different texts can be one unit. "
         "Store it as plain VARCHAR, with one spelling per unit."
     )
-
-
-def _unit(column: str, kind: str, form: str) -> str:
-    """The unit in the common type."""
-    return column if not form or kind == form else f"CAST({column} AS {form})"
 
 
 def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None) -> Engine:
@@ -334,7 +308,7 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
             described = run(connection, f"DESCRIBE SELECT * FROM {_relation(connection, 0, local(source))}")
             if guess and isinstance(source, Csv):
                 pattern = pattern_of(source.path, connection)
-                guessed = f"read_csv({_quote(pattern)}, header = true, hive_partitioning = false)"
+                guessed = f"read_csv({quote(pattern)}, header = true, hive_partitioning = false)"
                 types = {row[0]: row[1] for row in run(connection, f"DESCRIBE SELECT * FROM {guessed}")}
                 described = [(row[0], types.get(row[0], row[1])) for row in described]
         except duckdb.Error as error:
@@ -364,7 +338,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalS
     """A SQL relation with the stored rows."""
     match source:
         case Parquet(path=path):
-            pattern = _quote(pattern_of(path, connection))
+            pattern = quote(pattern_of(path, connection))
             check_names(_parquet_names(connection, pattern))
             return f"read_parquet({pattern}, hive_partitioning = false)"
         case Csv(path=path):  # only the columns; rows are added block by block
@@ -372,7 +346,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalS
             return f"lw_lines_{number}"
         case DuckDBTable(path=path, table=name):
             check_file(path)
-            attached = f"{_quote(str(path.resolve()))} AS source{number} (READ_ONLY, TYPE duckdb)"
+            attached = f"{quote(str(path.resolve()))} AS source{number} (READ_ONLY, TYPE duckdb)"
             run(connection, f"ATTACH {attached}")
             return f"source{number}.{identifier(name)}"
         case Frame(data=data):
@@ -438,12 +412,3 @@ def _in_years(column: str, kind: str, cast: str) -> str:
         return cast
     first, after = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "10000-01-01"))
     return f"CASE WHEN {column} >= {first} AND {column} < {after} THEN {cast} END"
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def identifier(name: str) -> str:
-    """A name, quoted for the engine."""
-    return '"' + name.replace('"', '""') + '"'

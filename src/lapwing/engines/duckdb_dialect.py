@@ -5,16 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from lapwing.engines.date_pattern import DAY, TIME, TO_TIME, ZONE
-from lapwing.engines.dialect import Dialect, Write, Writer, write_listed
+from lapwing.engines.dialect import Dialect, Write, Writer, call, write_listed
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
 from lapwing.expressions.types import Type
-
-
-def _call(name: str) -> Write:
-    """A function of the form's arguments, in their order."""
-
-    return lambda writer, form: f"{name}({', '.join(map(writer.sql, forms.arguments_of(form)))})"
 
 
 def _between(sign: str) -> Write:
@@ -89,19 +83,19 @@ DUCKDB = Dialect(
     "duckdb",
     {
         forms.Real: lambda _, form: str(form.this),
-        forms.IsNaN: _call("ISNAN"),
+        forms.IsNaN: call("ISNAN"),
         forms.Plus: _between("+"),
         forms.Minus: _between("-"),
         forms.Times: _between("*"),
         forms.Quotient: _between("/"),
         forms.Modulo: _between("%"),
-        forms.Power: _call("POWER"),
-        forms.Exponential: _call("EXP"),
-        forms.Log2: _call("LOG2"),
-        forms.Log10: _call("LOG10"),
+        forms.Power: call("POWER"),
+        forms.Exponential: call("EXP"),
+        forms.Log2: call("LOG2"),
+        forms.Log10: call("LOG10"),
         forms.RoundTo: _round_to,
-        forms.Greatest: _call("GREATEST"),
-        forms.Least: _call("LEAST"),
+        forms.Greatest: call("GREATEST"),
+        forms.Least: call("LEAST"),
         forms.ExactSum: lambda writer, form: f"SUM({writer.sql(form.this)})",  # of 128 bits
         forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS DECIMAL(38, 0))",
         forms.WideProduct: lambda writer, form: (
@@ -112,15 +106,15 @@ DUCKDB = Dialect(
         forms.TruthAs: _cast("CAST"),
         forms.Let: _let,
         forms.Pick: _pick,
-        forms.Lower: _call("LOWER"),
-        forms.Upper: _call("UPPER"),
+        forms.Lower: call("LOWER"),
+        forms.Upper: call("UPPER"),
         forms.Matches: _between("LIKE"),  # which has no escape character
-        forms.StartsWith: _call("STARTS_WITH"),
-        forms.EndsWith: _call("ENDS_WITH"),
-        forms.Contains: _call("CONTAINS"),
-        forms.Found: _call("REGEXP_MATCHES"),  # by RE2
-        forms.Replaced: _call("REPLACE"),
-        forms.SplitPart: _call("SPLIT_PART"),
+        forms.StartsWith: call("STARTS_WITH"),
+        forms.EndsWith: call("ENDS_WITH"),
+        forms.Contains: call("CONTAINS"),
+        forms.Found: call("REGEXP_MATCHES"),  # by RE2
+        forms.Replaced: call("REPLACE"),
+        forms.SplitPart: call("SPLIT_PART"),
         forms.DatePart: lambda writer, form: f"EXTRACT({form.args['unit'].name} FROM {writer.sql(form.this)})",
         forms.StartOf: lambda writer, form: f"DATE_TRUNC('{form.args['unit'].name}', {writer.sql(form.this)})",
         forms.UnitsBetween: _units_between,
@@ -128,8 +122,8 @@ DUCKDB = Dialect(
         forms.LocalTime: local_time("TIMESTAMP", "{} + TO_SECONDS({})"),
         forms.KeyedHash: _keyed_hash,
         forms.Listed: write_listed,
-        forms.GroupingId: _call("GROUPING_ID"),
-        forms.FirstOf: _call("FIRST"),
+        forms.GroupingId: call("GROUPING_ID"),
+        forms.FirstOf: call("FIRST"),
     },
     {exp.Trim: _trim},
 )

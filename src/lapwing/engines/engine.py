@@ -6,7 +6,7 @@ is called before the charge; `fetch` is called after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -38,6 +38,28 @@ class StoredTypes(dict[str, Type]):
 Fetch = Callable[[EngineQuery], pa.Table]
 """The rows of a query."""
 
+
+def check_unit_types(units: Sequence[tuple[Table, str]], *, text: str, integers: Collection[str] = ()) -> bool:
+    """Whether the stored units of several tables must be cast to one integer type; other mixed types are refused.
+
+    All tables of one ledger have the same units. If one person were stored as 7 and as '7.0', she would be two units,
+    and an answer over both tables could change by twice its sensitivity.
+    """
+    types = {stored for _, stored in units}
+    if len(units) < 2 or (len(types) == 1 and types != {text}):
+        return False
+    if types == {text} and all(table.field(table.unit or "").type is Type.TEXT for table, _ in units):
+        return False
+    if types <= set(integers):
+        return True
+    names = ", ".join(f"`{table.name}`" for table, _ in units)
+    listed = ", ".join(sorted({stored.split("(")[0] for stored in types}))  # an ENUM lists its values in parentheses
+    raise Misconfigured(
+        f"{names} store units in different types ({listed}), so one person could be two units. "
+        "Store the unit as integer in all of them, or as text in all of them and declare it as text."
+    )
+
+
 StoredColumns = dict[str, tuple[str, str]]
 """Stored columns by lower-case name: the name, and the engine's own type without parameters."""
 
@@ -58,11 +80,6 @@ class Engine(Protocol):
 
     @property
     def dialect(self) -> Dialect: ...
-
-    @property
-    def checks_limits(self) -> bool:
-        """Whether answers say how much limits cut, unless it is turned off: one more pass over the rows."""
-        ...
 
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the engine runs it, written already or not, checked as far as possible without a row."""

@@ -29,11 +29,11 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.dialect import ARROW_TYPES, Dialect, EngineQuery
+from lapwing.engines.dialect import ARROW_TYPES, Dialect, EngineQuery, identifier
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredTypes
 from lapwing.engines.frames import frame_source
 from lapwing.engines.postgres_casts import SQL_TYPES
-from lapwing.engines.postgres_columns import DescribedTable, check_units, identifier, relation_of, select_rows
+from lapwing.engines.postgres_columns import DescribedTable, check_units, relation_of, select_rows
 from lapwing.engines.postgres_dialect import C, postgres_dialect
 from lapwing.engines.postgres_session import Connections, ReadTransaction
 from lapwing.engines.public import public_rows
@@ -97,10 +97,6 @@ class PostgresEngine:
     @property
     def dialect(self) -> Dialect:
         return self._dialect
-
-    @property
-    def checks_limits(self) -> bool:
-        return True
 
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as the server runs it, which has parsed it."""

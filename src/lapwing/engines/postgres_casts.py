@@ -14,6 +14,7 @@ Checked by: tests/engines/test_postgres_casts.py, tests/engines/test_dialect.py
 from __future__ import annotations
 
 from lapwing.engines.date_pattern import DAY, TIME, TO_TIME, ZONE
+from lapwing.engines.dialect import quote
 from lapwing.engines.postgres_arithmetic import computed_once, named, rounded
 from lapwing.errors import Bug
 from lapwing.expressions.types import Type
@@ -43,11 +44,6 @@ SQL_TYPES = {
     Type.TIMESTAMP: "TIMESTAMP",
 }
 """The engine's type for each type."""
-
-
-def quote(text: str) -> str:
-    """A text constant; backslashes stand for themselves (standard_conforming_strings)."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def cast_to(value: str, known: Type | None, kind: Type) -> str:

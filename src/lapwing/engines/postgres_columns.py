@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from lapwing.engines.dialect import identifier
+from lapwing.engines.engine import check_unit_types
 from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, decimal_as_real
 from lapwing.engines.postgres_dialect import C
 from lapwing.engines.postgres_session import ReadTransaction
@@ -127,7 +129,7 @@ def select_rows(table: Table, source: PostgresTable, relation: DescribedTable) -
 
 def check_units(tables: Sequence[tuple[Table, DescribedTable]]) -> None:
     """Refuses units that are stored in different types: one person could be two units."""
-    owned = []
+    units = []
     for table, relation in tables:
         stored = {column.name.lower(): column for column in relation.columns}
         column = None if table.unit is None else stored.get(table.unit.lower())
@@ -138,16 +140,8 @@ def check_units(tables: Sequence[tuple[Table, DescribedTable]]) -> None:
                 f"the unit `{table.unit}` is stored with a collation under which different texts can be one unit. "
                 "Store it with an ordinary collation, with one spelling per unit."
             )
-        owned.append((table, column))
-    kinds = {column.unit_type for _, column in owned}
-    plain = kinds != {"text"} or all(table.field(table.unit or "").type is Type.TEXT for table, _ in owned)
-    if len(owned) < 2 or (len(kinds) == 1 and plain):
-        return
-    names = ", ".join(f"`{table.name}`" for table, _ in owned)
-    raise Misconfigured(
-        f"{names} store units in different types ({', '.join(sorted(kinds))}), so one person could be two units. "
-        "Store the unit as integer in all of them, or as text in all of them and declare it as text."
-    )
+        units.append((table, column.unit_type))
+    check_unit_types(units, text="text")
 
 
 def _read(field: Field, stored: dict[str, StoredColumn], table: Table) -> str:
@@ -215,8 +209,3 @@ def _as_text(column: StoredColumn) -> str:
     if column.is_enum:
         return f"(CASE WHEN {name} IS NOT NULL THEN CONCAT({name}) END {C})"
     return f"(CAST({name} AS TEXT) {C})"
-
-
-def identifier(name: str) -> str:
-    """A name, quoted for the engine."""
-    return '"' + name.replace('"', '""') + '"'

@@ -14,8 +14,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines import postgres_arithmetic as arithmetic
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, write_listed
-from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, nearest_whole, quote
+from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, quote, write_listed
+from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, nearest_whole
 from lapwing.engines.postgres_patterns import translate
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
@@ -28,10 +28,6 @@ C = 'COLLATE "C"'
 _PARTS = {"DAYOFWEEK": "DOW", "DAYOFYEAR": "DOY"}
 _SECONDS = {"HOUR": 3600, "MINUTE": 60, "SECOND": 1}
 _TYPES = {sql: kind for kind, sql in SQL_TYPES.items()}
-
-
-def _call(name: str) -> Write:
-    return lambda writer, form: f"{name}({', '.join(map(writer.sql, forms.arguments_of(form)))})"
 
 
 def _try_read(writer: Writer, form: exp.Expression) -> str:
@@ -197,8 +193,8 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.Log2: arithmetic.log2,
             forms.Log10: arithmetic.log10,
             forms.RoundTo: arithmetic.round_to,
-            forms.Greatest: _call("GREATEST"),
-            forms.Least: _call("LEAST"),
+            forms.Greatest: call("GREATEST"),
+            forms.Least: call("LEAST"),
             forms.ExactSum: lambda writer, form: f"SUM({writer.sql(form.this)})",  # of bigint and numeric it is numeric
             forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS NUMERIC(38, 0))",
             forms.WideProduct: lambda writer, form: (
@@ -212,14 +208,14 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.Lower: _case_of_letters("LOWER", collation),
             forms.Upper: _case_of_letters("UPPER", collation),
             forms.Matches: _matches,
-            forms.StartsWith: _call("STARTS_WITH"),
+            forms.StartsWith: call("STARTS_WITH"),
             forms.EndsWith: _ends_with,
             forms.Contains: lambda writer, form: (
                 f"(STRPOS({writer.sql(form.this)}, {writer.sql(form.expression)}) > 0)"
             ),
             forms.Found: _found,
-            forms.Replaced: _call("REPLACE"),
-            forms.SplitPart: _call("SPLIT_PART"),
+            forms.Replaced: call("REPLACE"),
+            forms.SplitPart: call("SPLIT_PART"),
             forms.DatePart: _date_part,
             forms.StartOf: _start_of,
             forms.UnitsBetween: _units_between,
@@ -227,7 +223,7 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.LocalTime: local_time("TIMESTAMP", "{} + MAKE_INTERVAL(secs => {})"),
             forms.KeyedHash: _keyed_hash,
             forms.Listed: write_listed,
-            forms.GroupingId: _call("GROUPING"),
+            forms.GroupingId: call("GROUPING"),
             forms.FirstOf: _first_of,
         },
         {exp.Literal: _text, exp.Cast: _as_text, exp.Trim: _trim},

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from types import MappingProxyType
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from lapwing.engines.connection import as_table, connect, run
-from lapwing.engines.duckdb import identifier, is_key, store, stored_types
+from lapwing.engines.dialect import identifier
+from lapwing.engines.duckdb import is_key, store, stored_types
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import LocalSource
 from lapwing.errors import Misconfigured
@@ -27,6 +29,7 @@ from lapwing.expressions.refusal import nearest
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Interval, Type, Value, type_of
 
+_T = TypeVar("_T")
 _LOG = logging.getLogger("lapwing.engine")
 
 MOST_VALUES = 1_000
@@ -51,14 +54,7 @@ def read_public(
     fields = (Field(f.name, declared.get(f.name, f.type), zone=zones.get(f.name)) for f in stored.fields)
     plain = replace(stored, fields=tuple(fields))
     names = tuple(_known(column, plain, "key") for column in key)
-    table: Table | None = None
-    with connect() as connection:
-        try:
-            table = interruptible(lambda: _read_rows(connection, plain, source, names), connection.interrupt)
-        except duckdb.Error as error:
-            _LOG.debug("reading a public table failed: %s", type(error).__name__)
-    if table is None:
-        raise Misconfigured(f"the data of `{name}` cannot be opened. Check the path, the format and the permissions.")
+    table = _with_engine(name, lambda connection: _read_rows(connection, plain, source, names))
     if names and names not in table.keys:
         raise Misconfigured(
             f"two rows of `{name}` have the same {', '.join(names)}. Remove one, or declare another key."
@@ -68,21 +64,29 @@ def read_public(
 
 def public_rows(table: Table, source: LocalSource) -> pa.Table:
     """The rows of a public table in its declared types, for an engine elsewhere; its keys are proved on them."""
-    found: pa.Table | None = None
-    with connect() as connection:
-        try:
-            store(connection, _ROWS, table, source)
-            found = as_table(connection, f"SELECT * FROM {_ROWS}")
-        except duckdb.Error as error:
-            _LOG.debug("reading a public table failed: %s", type(error).__name__)
-        for key in table.keys if found is not None else ():
+
+    def read(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+        store(connection, _ROWS, table, source)
+        for key in table.keys:
             if not is_key(connection, _ROWS, [table.field(name) for name in key]):
                 raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
-    if found is None:
-        raise Misconfigured(
-            f"the data of `{table.name}` cannot be opened. Check the path, the format and the permissions."
-        )
-    return found
+        return as_table(connection, f"SELECT * FROM {_ROWS}")
+
+    return _with_engine(table.name, read)
+
+
+def _with_engine(name: str, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> _T:
+    """The result of work in an empty engine. The error is raised outside `except`: the engine's message may quote
+    values."""
+    results: list[_T] = []
+    with connect() as connection:
+        try:
+            results.append(interruptible(lambda: work(connection), connection.interrupt))
+        except duckdb.Error as error:
+            _LOG.debug("reading a public table failed: %s", type(error).__name__)
+    if not results:
+        raise Misconfigured(f"the data of `{name}` cannot be opened. Check the path, the format and the permissions.")
+    return results[0]
 
 
 def _read_rows(

@@ -26,7 +26,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes, check_unit_types
 from lapwing.engines.frames import digest_of_rows
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.public import public_rows
@@ -80,10 +80,6 @@ class SparkEngine:
     @property
     def dialect(self) -> Dialect:
         return SPARK
-
-    @property
-    def checks_limits(self) -> bool:
-        return True
 
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as Spark runs it. Spark has resolved every name and type in it, and read no row."""
@@ -143,13 +139,13 @@ class SparkEngine:
     def _declared(self, session: Any) -> dict[str, list[str]]:
         """The columns of every view, by table."""
         private = [(table, _stored(self._read(session, source))) for table, source in self._tables if not table.public]
-        form = _unit_form(private)
+        as_integer = _check_units(private)
         shown = {}
         for table, stored in private:
             columns = [_column(field, stored, table) for field in table.fields]
             if table.unit is not None:
                 column, kind = stored[table.unit.lower()]
-                unit = f"CAST({_quoted(column)} AS BIGINT)" if form and kind != form else _quoted(column)
+                unit = f"CAST({_quoted(column)} AS BIGINT)" if as_integer and kind != "bigint" else _quoted(column)
                 columns.append(f"{unit} AS {_quoted(UNIT_ID)}")
             shown[table.name] = columns
         return shown
@@ -273,12 +269,8 @@ def _column(field: Field, stored: StoredColumns, table: Table) -> str:
     return f"{SPARK.write(cast).text} AS {_quoted(field.name)}"
 
 
-def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
-    """The type in which units are compared across tables: as stored, if that is one type, or all are integers.
-
-    All tables of one ledger are about the same units. If one person were written as 7 and as '7.0', she would be
-    two units, and an answer over both tables could change by twice its sensitivity: such tables are refused.
-    """
+def _check_units(tables: Sequence[tuple[Table, StoredColumns]]) -> bool:
+    """Whether units must be cast to BIGINT to be compared across tables; refuses units without a common type."""
     owned = [(table, stored[table.unit.lower()][1]) for table, stored in tables if table.unit is not None]
     for table, kind in owned:
         if kind not in _TYPES:
@@ -286,18 +278,7 @@ def _unit_form(tables: Sequence[tuple[Table, StoredColumns]]) -> str:
                 f"the unit `{table.unit}` is stored as {kind}. "
                 "Store it as plain text or as an integer, with one spelling per unit."
             )
-    kinds = {kind for _, kind in owned}
-    if len(owned) < 2 or (len(kinds) == 1 and kinds != {"string"}):
-        return ""
-    if kinds == {"string"} and all(table.field(table.unit or "").type is Type.TEXT for table, _ in owned):
-        return ""
-    if all(_TYPES[kind] is Type.INTEGER for kind in kinds):
-        return "bigint"
-    names = ", ".join(f"`{table.name}`" for table, _ in owned)
-    raise Misconfigured(
-        f"{names} store units in different types ({', '.join(sorted(kinds))}), so one person could be two units. "
-        "Store the unit as integer in all of them, or as text in all of them and declare it as text."
-    )
+    return check_unit_types(owned, text="string", integers=[k for k, kind in _TYPES.items() if kind is Type.INTEGER])
 
 
 def _origin(source: Source, table: Table, columns: StoredColumns) -> Origin:

@@ -19,7 +19,7 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, write_listed
+from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, write_listed
 from lapwing.engines.spark_casts import cast_to, named
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
@@ -30,12 +30,6 @@ _NAN = "DOUBLE('NaN')"
 _PART = 16  # bits
 _LONG = 2000  # characters of a number that is not written once for each of its parts: Spark would read for seconds
 _WIDE = "DECIMAL(38, 0)"
-
-
-def _call(name: str) -> Write:
-    """A function of the form's arguments, in their order."""
-
-    return lambda writer, form: f"{name}({', '.join(map(writer.sql, forms.arguments_of(form)))})"
 
 
 def _between(sign: str) -> Write:
@@ -259,12 +253,12 @@ SPARK = Dialect(
         forms.Plus: _between("+"),
         forms.Minus: _between("-"),
         forms.Times: _between("*"),
-        forms.Quotient: _call("TRY_DIVIDE"),
-        forms.Modulo: _call("TRY_MOD"),
-        forms.Power: _call("POWER"),
-        forms.Exponential: _call("EXP"),
-        forms.Log2: _call("LOG2"),
-        forms.Log10: _call("LOG10"),
+        forms.Quotient: call("TRY_DIVIDE"),
+        forms.Modulo: call("TRY_MOD"),
+        forms.Power: call("POWER"),
+        forms.Exponential: call("EXP"),
+        forms.Log2: call("LOG2"),
+        forms.Log10: call("LOG10"),
         forms.RoundTo: _round_to,
         forms.Greatest: _extreme("GREATEST"),
         forms.Least: _extreme("LEAST"),
@@ -279,15 +273,15 @@ SPARK = Dialect(
         forms.Lower: _letters("LOWER"),
         forms.Upper: _letters("UPPER"),
         forms.Matches: _matches,
-        forms.StartsWith: _call("STARTSWITH"),
-        forms.EndsWith: _call("ENDSWITH"),
-        forms.Contains: _call("CONTAINS"),
+        forms.StartsWith: call("STARTSWITH"),
+        forms.EndsWith: call("ENDSWITH"),
+        forms.Contains: call("CONTAINS"),
         forms.Found: Lacking(
             "Spark matches regular expressions by backtracking: the text of a row would decide how long it takes.",
             "Use LIKE, STARTS_WITH, CONTAINS or SUBSTRING.",
         ),
-        forms.Replaced: _call("REPLACE"),
-        forms.SplitPart: _call("SPLIT_PART"),
+        forms.Replaced: call("REPLACE"),
+        forms.SplitPart: call("SPLIT_PART"),
         forms.DatePart: _date_part,
         forms.StartOf: _start_of,
         forms.UnitsBetween: _units_between,
@@ -296,7 +290,7 @@ SPARK = Dialect(
         forms.KeyedHash: _keyed_hash,
         forms.Listed: write_listed,
         forms.GroupingId: _grouping_id,
-        forms.FirstOf: _call("ANY_VALUE"),
+        forms.FirstOf: call("ANY_VALUE"),
     },
     {
         exp.Floor: _whole_beside("-", ">"),

@@ -1,7 +1,7 @@
 """How long one query may take on a server: a rule over what it reads and what is declared, never over rows.
 
 Rule:       an hour, or 64 times the `answer_time` of the private tables that the query reads, whichever is longer; all
-            that for each step (plan/operator_count.py). A server waits for an answer up to 64 times its time,
+            that for each step (plan/question.py). A server waits for an answer up to 64 times its time,
             too, which has the same steps (server/timing.py). An answer has one query for each pass over the rows, so
             the time for all of them grows with the passes of its plan.
 Guarantee:  when a query is ended is a function of the question and of declared facts alone.

@@ -6,7 +6,7 @@ Guarantee:  every row of a derived table belongs to one unit, and the rows of a 
 Proof:      by induction over the tables below; it holds for stored tables.
             Joined, public.  A row matches the public rows that equal its values in the join columns, both sides in
                 one type. There is at most one such row by construction, since the public side is grouped by those
-                values (plan/derived_rows.py), and public rows decide which one; and they contain a key of the
+                values (plan/row_values.py), and public rows decide which one; and they contain a key of the
                 public table, checked when it is loaded (sql/joins.py). An outer join keeps an unmatched
                 row. Its unit stays with it.
             Joined, by unit.  A row is matched only with rows of its own unit: units are compared as stored, not as

@@ -34,34 +34,32 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from lapwing.errors import BudgetExceeded, Bug, LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger.declaration import Declaration, version_mark
+from lapwing.ledger.chain import Declaration, version_mark
 from lapwing.ledger.entry import (
     FREE,
     UNSYNCED,
+    Charge,
     Entry,
     EntryKind,
     Head,
     LedgerTerms,
-    add_costs,
-    cost_of,
-    follow,
-    left_of,
-    round_denominators,
-)
-from lapwing.ledger.export import write_export
-from lapwing.ledger.phrases import budget_text, shortage
-from lapwing.ledger.reservation import (
-    Charge,
     LedgerView,
     NewAnswer,
     Offer,
     Reservation,
     StoredAnswer,
+    add_costs,
     check_names,
     checked_note,
+    cost_of,
     digest,
+    follow,
+    left_of,
     note_text,
+    round_denominators,
 )
+from lapwing.ledger.export import write_export
+from lapwing.ledger.phrases import budget_text, shortage
 from lapwing.ledger.store import Book, InDoubt, Store
 from lapwing.ledger.verified import CheckedBook, intact
 from lapwing.ledger.verify import Report, verify
@@ -159,7 +157,7 @@ class Ledger:
             self._advance(last)
         except LapwingError as error:
             failed = LedgerFailed(
-                f"The price stays charged (entry {last.seq}), and asking again charges again; use a new key if it had "
+                f"The price stays charged (entry {last.seq}), and asking again costs again; use a new key if it had "
                 f"one. {error}"
             )
             failed.charged = total
@@ -482,7 +480,8 @@ class Ledger:
         for whose, limit, used in (*limits, *book.allowances(analyst, last)):
             if not add_costs(used, price).fits(limit):
                 room = left_of(limit, used)
-                return BudgetExceeded(*shortage(self.budget, price, room, whose), asked=price, remaining=room)
+                words = shortage(self.budget, price, room, whose)
+                return BudgetExceeded(*words, asked=price, remaining=room, owner=whose)
         return None
 
     def _price(self, cost: Cost) -> Cost:

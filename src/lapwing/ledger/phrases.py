@@ -5,6 +5,8 @@ from __future__ import annotations
 from lapwing.privacy.budget import Budget, Cost, remaining_text
 from lapwing.privacy.phrases import at_least_text, decimal_text
 
+NONE_FITS = "No question fits any more."
+
 
 def budget_text(budget: Budget) -> str:
     """A budget in one line."""
@@ -22,7 +24,11 @@ def shortage(budget: Budget, cost: Cost, room: Cost, analyst: str | None) -> tup
     elif most:
         advice = f"Ask for epsilon = {at_least_text(most)} or less."
     else:
-        advice = "No question fits any more."
-    left = "is left" if analyst is None else f"is left of the allowance of {analyst}"
-    more = "" if analyst is None else " The steward can raise the allowance."
-    return f"This costs {cost}, and {remaining_text(room)} {left}.", f"{advice}{more}"
+        advice = NONE_FITS
+    whose, more = allowance_words(analyst)
+    return f"This costs {cost}, and {remaining_text(room)} is left{whose}.", f"{advice}{more}"
+
+
+def allowance_words(analyst: str | None) -> tuple[str, str]:
+    """Whose allowance is too small, and who can raise it; empty for the whole budget."""
+    return ("", "") if analyst is None else (f" of the allowance of {analyst}", " The steward can raise the allowance.")

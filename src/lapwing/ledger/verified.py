@@ -9,10 +9,20 @@ from functools import reduce
 from hashlib import sha256
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.chain import head_fault, link_fault, own_after, spent_after, sum_fault
-from lapwing.ledger.declaration import Units
-from lapwing.ledger.entry import Entry, EntryKind, Head, LedgerTerms, add_costs, cost_of, follow
-from lapwing.ledger.reservation import NewAnswer, Offer, StoredAnswer, digest
+from lapwing.ledger.chain import Units, head_fault, link_fault, own_after, spent_after, sum_fault
+from lapwing.ledger.entry import (
+    Entry,
+    EntryKind,
+    Head,
+    LedgerTerms,
+    NewAnswer,
+    Offer,
+    StoredAnswer,
+    add_costs,
+    cost_of,
+    digest,
+    follow,
+)
 from lapwing.ledger.store import AnswerRow, Book, Row
 from lapwing.privacy.budget import Cost
 

@@ -245,16 +245,21 @@ class SearchResult:
         error = self.target.powers_at(self.loss).count.noise.error(_CONFIDENCE, simultaneous=1)
         return max(self.units or 0, math.floor(error), 1)
 
+    @property
+    def words(self) -> str:
+        """The bounds or the limit."""
+        match self.target:
+            case BoundsOf() as bounds:
+                return f"{bounds}, {bounds.interval(*self.powers)}, where values are clipped"
+            case LimitOf() as limit:
+                return f"{limit}, {limit.most(*self.powers)}"
+            case _:
+                assert_never(self.target)
+
     def __str__(self) -> str:
         if self.is_nothing:
             return f"{self.target}, in vain"
-        match self.target:
-            case BoundsOf() as bounds:
-                text = f"{bounds}, {bounds.interval(*self.powers)}, where values are clipped"
-            case LimitOf() as limit:
-                text = f"{limit}, {limit.most(*self.powers)}"
-            case _:
-                assert_never(self.target)
+        text = self.words
         beyond, side = self.beyond, " on a side" if isinstance(self.target, BoundsOf) else ""
         many = "" if self.units is None else f" of about {max(0, self.units):,}"
         return text if beyond is None else f"{text} (units beyond: at most {beyond:,}{many}{side}, 95% sure)"

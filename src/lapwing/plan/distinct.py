@@ -15,8 +15,7 @@ from lapwing.expressions.identity import Facts
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Type, text_of
 from lapwing.mechanisms.cells import CellColumns
-from lapwing.plan.aggregate_function import Function, Surplus, row_limit
-from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows, scatter
+from lapwing.plan.kind import FetchedRows, Function, Kind, Measure, Surplus, UnitRows, row_limit, scatter
 from lapwing.plan.row_values import CELL, HELD, UNIT, RowColumn, aliased, named, number_rows, select
 
 

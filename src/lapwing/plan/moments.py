@@ -33,8 +33,7 @@ from lapwing.mechanisms.moments.mean import (
 )
 from lapwing.mechanisms.moments.moment_intervals import tail_bound
 from lapwing.mechanisms.moments.moment_values import GRID, ColumnCells
-from lapwing.plan.aggregate_function import Function, row_limit, wide_bounds
-from lapwing.plan.kind import CellBand, Kind, Measure, Reading
+from lapwing.plan.kind import CellBand, Function, Kind, Measure, Reading, row_limit, wide_bounds
 from lapwing.plan.row_values import Read, RowColumn, one_if_present, zero_if_null
 from lapwing.plan.total import COUNT_VALUES, SUM
 

@@ -20,8 +20,7 @@ from lapwing.expressions.types import Interval, Type, text_of
 from lapwing.mechanisms.cells import CellColumns, Cells
 from lapwing.mechanisms.moments import regression
 from lapwing.mechanisms.moments.moment_values import GRID
-from lapwing.plan.aggregate_function import Function, row_limit, wide_bounds
-from lapwing.plan.kind import CellBand, Measure, Reading
+from lapwing.plan.kind import CellBand, Function, Measure, Reading, row_limit, wide_bounds
 from lapwing.plan.moments import RowShares, StatisticReader, scaled_product, three_cells, weigh
 from lapwing.plan.row_values import Read, RowColumn
 

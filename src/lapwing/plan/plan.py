@@ -34,11 +34,10 @@ from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Type, Value
 from lapwing.mechanisms.fitting import KeySelection
-from lapwing.plan.aggregates import choose_kinds
-from lapwing.plan.contribution_limits import limit_notes
+from lapwing.plan.aggregates import choose_kinds, limit_notes
+from lapwing.plan.domain import public_groups
 from lapwing.plan.key_selection import choose_selection, units_needed
 from lapwing.plan.kind import Kind, Measure, Reading
-from lapwing.plan.public_groups import public_groups
 from lapwing.plan.question import Order, Question
 from lapwing.privacy.loss import Loss, Pure
 
@@ -111,6 +110,15 @@ class Outline:
         limits = limit_notes(self.table, aggregates, groups, grouped=grouped, group=group)
         made_up = (MADE_UP,) if self.table.made_up else ()
         return (*made_up, *left_out, *self.question.notes, *limits)
+
+    @property
+    def undeclared(self) -> list[str]:
+        """Which rows are in no group, because a key has a value that is not declared."""
+        if self.domain is None:
+            return []
+        used = [part.name for key in self.question.keys for part in walk(key) if isinstance(part, Column)]
+        named = dict.fromkeys(name for name in used if self.table.field(name).values)
+        return [f"Rows whose `{name}` is not a declared value are not counted." for name in named]
 
     @cached_property
     def identity(self) -> Identity:

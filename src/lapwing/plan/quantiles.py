@@ -26,8 +26,7 @@ from lapwing.mechanisms.cells import CellColumns, CellMechanism, CellQuantiles, 
 from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.mechanisms.quantiles.grid_quantile import UNIT as WEIGHT
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
-from lapwing.plan.aggregate_function import Function, row_limit, wide_bounds
-from lapwing.plan.kind import CellBand, FetchedRows, Kind, Measure, Reading, UnitRows
+from lapwing.plan.kind import CellBand, FetchedRows, Function, Kind, Measure, Reading, UnitRows, row_limit, wide_bounds
 from lapwing.plan.row_values import CELL, HELD, UNIT, RowColumn, aliased, named, or_null, select, sum_units
 from lapwing.privacy.loss import Loss
 

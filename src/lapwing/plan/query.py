@@ -38,7 +38,6 @@ from lapwing.expressions.forms import KeyedHash, Listed
 from lapwing.expressions.table import UNIT_ID, Table
 from lapwing.expressions.to_sqlglot import emit, whole
 from lapwing.expressions.types import Type
-from lapwing.plan.derived_rows import from_node
 from lapwing.plan.key_selection import unit_weight
 from lapwing.plan.kind import Kind, Measure
 from lapwing.plan.plan import Plan
@@ -49,6 +48,7 @@ from lapwing.plan.row_values import (
     RowColumn,
     aliased,
     compute,
+    from_node,
     named,
     number_rows,
     select,

@@ -27,8 +27,7 @@ from lapwing.expressions.types import Interval, Type
 from lapwing.mechanisms.cells import BestGroups, CellMechanism
 from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.mechanisms.grid import Grid
-from lapwing.plan.aggregate_function import Function, Surplus, bounds_for, row_limit
-from lapwing.plan.kind import Kind, Measure, Reading
+from lapwing.plan.kind import Function, Kind, Measure, Reading, Surplus, bounds_for, row_limit
 from lapwing.plan.row_values import Read, RowColumn, one_if_present, where_present
 from lapwing.privacy.loss import Loss
 

@@ -15,6 +15,7 @@ from lapwing.numbers import ball, enclose, round_down
 _NONE = object()
 _EXACT_DIGITS = 18
 _SHORT_DIGITS = 8
+_FEW_DIGITS = 6
 WEAK_EPSILON = 8
 WEAK_DELTA = Fraction(1, 1000)
 _LARGEST_EXPONENT = 100  # above it e^epsilon means nothing to a reader
@@ -30,9 +31,25 @@ def decimal_text(value: Fraction, *, rounding: str = ROUND_HALF_EVEN) -> str:
     return _plain(number)
 
 
+def round_text(value: Fraction, digits: int = 2, *, rounding: str = ROUND_HALF_EVEN) -> str:
+    """The value with so many significant digits, or its whole part if that is longer."""
+    context = Context(prec=max(digits, len(str(int(abs(value))))), rounding=rounding)
+    return _plain(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def share_text(part: Fraction) -> str:
+    """A part of the budget that is spent, never below it: 5%, 2.8%, 0.031%."""
+    return f"{round_text(100 * part, rounding=ROUND_UP)}%"
+
+
+def left_text(part: Fraction) -> str:
+    """A part of the budget that is left, never above it."""
+    return f"{round_text(100 * part, rounding=ROUND_DOWN)}%"
+
+
 def short_text(value: Fraction) -> str:
     """As people write it: all digits if 18 suffice, otherwise 8 of them and dots."""
-    text = at_least_text(value)
+    text = decimal_text(value, rounding=ROUND_DOWN)
     return text if Fraction(text) == value else f"{text}..."
 
 
@@ -67,18 +84,27 @@ def _short(value: object) -> str:
 
 
 def at_least_text(value: Fraction) -> str:
-    """The value as text, never above it: for what remains."""
-    return decimal_text(value, rounding=ROUND_DOWN)
+    """All digits if 6 suffice, otherwise 4, never above the value: for what remains."""
+    return _few_digits(value, ROUND_DOWN)
 
 
 def at_most_text(value: Fraction) -> str:
-    """The value as text, never below it: for what was spent."""
-    return decimal_text(value, rounding=ROUND_UP)
+    """All digits if 6 suffice, otherwise 4, never below the value: for what was spent."""
+    return _few_digits(value, ROUND_UP)
+
+
+def _few_digits(value: Fraction, rounding: str) -> str:
+    exactly = Context(prec=_FEW_DIGITS)
+    exactly.divide(Decimal(value.numerator), Decimal(value.denominator))
+    if not exactly.flags[Inexact]:
+        return decimal_text(value)
+    digits = Context(prec=max(_FEW_DIGITS - 2, len(str(int(value)))), rounding=rounding)
+    return _plain(digits.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def percent(confidence: Fraction) -> str:
     """95%, 99.9%: never more than it is."""
-    return f"{at_least_text(100 * confidence)}%"
+    return f"{decimal_text(100 * confidence, rounding=ROUND_DOWN)}%"
 
 
 def meaning(epsilon: Fraction, delta: Fraction) -> str:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.privacy.budget import Budget, Cost, remaining_text
-from lapwing.privacy.phrases import at_least_text, at_most_text, decimal_text, meaning
+from lapwing.privacy.phrases import at_least_text, decimal_text, meaning, share_text
 from lapwing.privacy.posterior import posterior
 
 _MOST_EPSILON = 20  # above it the odds mean nothing to a reader
@@ -44,21 +44,31 @@ class Statement:
             "affordable_epsilon": float(self.budget.affordable(self.remaining)),
             "warning": self.budget.weakness or None,
             "in_words": str(self),
+            "explained": self.explain(),
         }
 
     def __str__(self) -> str:
-        share = at_most_text(Fraction(round(1000 * self.spent.amount / self.total.amount), 10))
+        return "\n".join([self._spent(), *filter(None, [self.note, self.budget.weakness])])
+
+    def explain(self) -> str:
+        """Exact amounts, and what the whole budget promises one person."""
         lines = [
-            f"Spent: {self.spent}, {share} % of the budget. Left: {remaining_text(self.remaining)}.",
+            f"Spent: {self.spent} of {self.total}. Left: {remaining_text(self.remaining)}.",
             self._next(),
             *filter(None, [self.note]),
             f"Once it is all spent: {meaning(self.budget.epsilon, self.budget.delta)}",
         ]
         if self.budget.epsilon <= _MOST_EPSILON:
             lines.append(f"Is a given person in the data? {self._belief()}")
-        if self.budget.weakness:
-            lines.append(self.budget.weakness)
-        return "\n".join(lines)
+        return "\n".join([*lines, *filter(None, [self.budget.weakness])])
+
+    def _spent(self) -> str:
+        """The share that is spent, and what one more question may cost."""
+        most = self.budget.affordable(self.remaining)
+        left = (
+            f"one more question may cost up to epsilon = {at_least_text(most)}" if most else "no question fits any more"
+        )
+        return f"Spent {share_text(self.spent.amount / self.total.amount)} of the budget; {left}."
 
     def _next(self) -> str:
         most = self.budget.affordable(self.remaining)

@@ -1,6 +1,6 @@
-"""Who may do what: each address says it itself, and every request passes that before anything else is looked at.
+"""Roles: each route names those that may use it, checked before anything else.
 
-Guarantee:  an address that does not say it is refused to every role.
+Guarantee:  a route without `@allow` is refused to every role.
 Proof:      `access_to` finds the route as the application does, and one without `@allow` has NOBODY.
 Checked by: tests/server/test_access.py
 """
@@ -21,11 +21,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an address needs."""
+    """What a route requires."""
 
     roles: frozenset[Role]
     is_open: bool = False
-    """Whether it needs no token: it says nothing of anybody's data, budget or questions."""
+    """Whether it needs no token: it reveals no data, budget or questions."""
 
 
 NOBODY = Access(frozenset())
@@ -57,9 +57,7 @@ def open_paths(routes: Iterable[BaseRoute]) -> set[str]:
 
 
 def access_to(routes: Iterable[BaseRoute], scope: Scope) -> tuple[Access, bool]:
-    """What a request needs, and whether it has a body that is read: those of every other address are not looked at.
-
-    What does not exist is told to everyone who has a token."""
+    """What a request requires, and whether its body is read. Any valid token may learn that a route does not exist."""
     other = NOBODY
     for route in routes:
         match, _ = route.matches(scope)

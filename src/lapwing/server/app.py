@@ -1,8 +1,8 @@
-"""The server as an ASGI application: a door that every request passes, and the addresses behind it.
+"""The ASGI application: `Door`, which every request passes, and the routes behind it.
 
-The door knows a request by its headers first: the token, the right to this address, the rate. Only then is the body
-read, up to a megabyte. Whatever goes wrong is a problem with constant words; whatever nobody foresaw is logged by its
-kind. Nothing is raised to the web server, which would print it.
+The door checks the headers first: token, role, rate. Only then is the body read, up to a megabyte. Every failure is a
+problem with constant text; unexpected ones are logged by their class. Nothing is raised to the web server, which would
+print it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def create_app(service: Service) -> ASGIApp:
 
 
 class Door:
-    """What every request passes before an address sees it."""
+    """Authenticates and limits every request before it is routed."""
 
     def __init__(self, app: FastAPI, service: Service) -> None:
         self.app, self._service = app, service
@@ -128,7 +128,7 @@ class Door:
 
 
 class _Sender:
-    """Sends with the headers that every response has, and remembers what was sent."""
+    """Adds the headers of every response, and records the status."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -155,7 +155,7 @@ class _Sender:
 
 
 def _token(shown: list[bytes]) -> str:
-    """The token of a request; two of them are none, since a proxy may have looked at the other."""
+    """The bearer token; none if there are two headers, since a proxy may have checked the other."""
     scheme, _, token = (shown[0] if len(shown) == 1 else b"").decode("latin-1").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -166,7 +166,7 @@ def _route(scope: Scope) -> str:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read already, and then what comes after it."""
+    """Replays a body that was already read."""
     given = False
 
     async def again() -> Message:
@@ -185,7 +185,7 @@ def _response(request: Request, problem: ProblemDetails, headers: dict[str, str]
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Where a request does not fit, without what was written there."""
+    """Names the invalid field, never its value."""
     wrong = error.errors() if isinstance(error, RequestValidationError) else []
     first = wrong[0] if wrong else {"loc": (), "type": "invalid"}
     where = ".".join(str(part) for part in first["loc"] if _FIELD.fullmatch(str(part)))

@@ -1,4 +1,4 @@
-"""Questions on made-up rows (curator/dummy.py), for nothing: when their ledger is spent, a new one begins."""
+"""Free questions on made-up rows (curator/dummy.py): when their ledger is spent, a new one begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DummyAnswers:
         self._made: Curator | None = None
 
     def answer(self, request: Request, questions: int = 1) -> dict[str, Any]:
-        """The answer over made-up rows, marked, ready for JSON; refused if so many questions may not be so large."""
+        """The answer over made-up rows, marked, ready for JSON."""
         free = replace(request, analyst="dummy", key=None, at_most=None)
         with self._lock:
             check_operators(self._curator().preview_request(free), questions)

@@ -87,9 +87,9 @@ class Rates:
 
 
 class Turns:
-    """How many questions are under way at a time: `at_once` of all, and `each` of one principal, who never takes all.
+    """Limits concurrent questions: `at_once` in total and `each` per principal, who never takes all.
 
-    A turn lasts until its answer leaves, so who waits for one waits for times of the grid, never for rows.
+    A turn lasts until its answer is sent, so requests in the queue wait for times of the grid, never for rows.
     """
 
     def __init__(self, *, at_once: int, each: int, waiting: int, total: int) -> None:
@@ -99,7 +99,7 @@ class Turns:
         self._count = 0
 
     async def enter(self, principal: str) -> bool:
-        """Waits for a turn, and tells whether it had to; refused if too many wait."""
+        """Waits for a turn; whether it had to wait. Refused if too many wait."""
         if self._count >= self._total:
             raise ServerProblem("busy", retry_after=1)
         own, inside = self._queues.setdefault(principal, (asyncio.Semaphore(self._each), []))

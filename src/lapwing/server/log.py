@@ -1,4 +1,4 @@
-"""One JSON line for every request: who, what, the outcome and its price. No data, no token, no time but the grid's.
+"""One JSON line for every request: who, what, the outcome and its price. No data, tokens or exact times.
 
 Question texts are logged only if the steward says so: an analyst may write a name into one.
 
@@ -63,12 +63,12 @@ def _cut(text: str) -> str:
 
 
 def note_incident(error: BaseException) -> str:
-    """A number for a failure that nobody foresaw. The log gets its kind: its words may hold data."""
+    """A number for an unexpected failure. The log gets its class only: its message may hold data."""
     incident = f"{SYSTEM.integer(48):012x}"
     LOGGER.error(json.dumps({"incident": incident, "kind": type(error).__name__}))
     return incident
 
 
 def note_failed_start(error: LapwingError) -> None:
-    """Why a worker could not start, in the words of the command line, which are for the steward and hold no data."""
+    """Logs why a worker could not start; this message is for the steward and holds no data."""
     LOGGER.error(json.dumps({"failed": "start", "code": error.code, "why": str(error)}))

@@ -83,8 +83,8 @@ class PreviewNames:
 def _parts(seen: Preview | BatchPreview) -> Iterable[list[Any]]:
     """For each plan what it is, what each of its numbers is paid, and whether it is stored."""
     if isinstance(seen, BatchPreview):
-        for one in seen.previews:
-            yield from _parts(one)
+        for preview in seen.previews:
+            yield from _parts(preview)
     else:
         plan = seen.plan
         prices = [terms_of(plan.prices), list(seen.missing), None if seen.check is None else str(seen.check.encode())]

@@ -1,8 +1,5 @@
-"""What goes wrong, as problem details (RFC 9457): a status, a stable code, why, what to do, and what was charged.
-
-Every problem has a page of its own under its `type`, which this server serves. None contains data: errors of the
-curator are made of the question and of declarations (errors.py), and these here are constant sentences.
-"""
+"""Errors as problem details (RFC 9457). None contains data: errors of the curator are made of the question and of
+declarations (errors.py), and these are constant sentences."""
 
 from __future__ import annotations
 
@@ -179,7 +176,7 @@ def of_error(error: LapwingError) -> ProblemDetails:
 
 
 def of_bug(incident: str) -> ProblemDetails:
-    """The details of a failure that nobody foresaw. Its cause may hold data: only the log has its kind."""
+    """The details of an unexpected failure. Its cause may hold data: only the log has its class."""
     detail = (
         f"Something failed that should not (incident {incident}). What was charged stays charged: see /v1/budget. "
         "This is a fault of Lapwing; please report it."

@@ -1,4 +1,4 @@
-"""What was released, kept under a name that is the hash of its content, and what can be asked of it for nothing."""
+"""Stored releases, each named by the hash of its content, and free checks of cited numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Releases:
         self._known: set[str] = set()
 
     def keep(self, release: NewRelease) -> None:
-        """Keeps a release, once, whoever asks for it and whatever it costs them."""
+        """Stores a release once."""
         if release.name in self._known:
             return
         note = {"by": release.by, "kind": release.kind, "price": release.price}
@@ -82,7 +82,7 @@ class Releases:
 
 
 def _unpriced(content: Any) -> Any:
-    """What was released, without what it cost: asked again it costs nothing, and is the same release."""
+    """The content without its price: a repeated answer is free, and is the same release."""
     if not isinstance(content, dict):
         return content
     return {name: _unpriced(value) for name, value in content.items() if name not in ("price", "paid")}

@@ -25,7 +25,7 @@ PreviewQuery = Annotated[
         pattern="^[A-Za-z0-9._~-]*$",  # none that an address would write as several characters: it must fit into 64 KB
     ),
 ]
-DummyQuery = Annotated[bool, Query(description="Answer from made-up rows, for nothing.")]
+DummyQuery = Annotated[bool, Query(description="Answer from made-up rows; free.")]
 KeyHeader = Annotated[
     str | None,
     Header(

@@ -1,9 +1,9 @@
 """`lapwing serve`: opens the curator, makes the first token if there is none, and runs the workers.
 
-Signals:    the first process starts the workers, also a single one, and replaces one that dies. SIGINT and SIGTERM end
-            it: no new connections, up to 30 s for requests that are being answered; then what was charged and waits
-            for its time is stored, so that a retry with its key finds it. SIGHUP replaces one worker after the other,
-            each by one that reads lapwing.toml anew. Whatever else would end a worker without that is ignored by it.
+Signals:    a supervisor starts the workers and replaces one that dies. SIGINT and SIGTERM stop it: no new connections,
+            up to 30 s for running requests, then charged answers that wait for their time are stored, so that a retry
+            with the same key finds them. SIGHUP restarts the workers one by one with a fresh lapwing.toml. Workers
+            ignore other signals that would end them without this.
 Orphans:    a worker whose parent is gone ends as by SIGTERM.
 Checked by: tests/server/test_signals.py
 """
@@ -42,7 +42,7 @@ _LEFT_TO_PARENT = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2
 
 
 def prepare(file: Path) -> tuple[ServeSettings, Path | None]:
-    """Checks what a settings file declares, and makes the first steward's token; where it is, if it was made now."""
+    """Checks a settings file and creates the first steward's token; its file, if it was created now."""
     settings = read_settings(file)
     serve = read_serve(settings.serve, file.parent)
     check_certificate(serve)
@@ -59,7 +59,7 @@ def prepare(file: Path) -> tuple[ServeSettings, Path | None]:
 
 
 def check_certificate(serve: ServeSettings) -> None:
-    """That the files of the certificate are what a worker needs: it would fail, and be started over and over."""
+    """Refuses certificate files on which every worker would fail to start."""
     certificate, key = serve.tls_certificate, serve.tls_key
     if certificate is None or key is None:
         return

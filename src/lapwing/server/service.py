@@ -1,13 +1,11 @@
-"""One curator, asked by many: from a request over HTTP to the bytes that leave, and when they leave.
+"""From an HTTP request to the response bytes, and when they are sent.
 
-Threads:    one curator is shared by the threads of a worker. Its ledger is one connection behind one lock, every query
-            runs on a cursor of its own, and what it remembers is looked up in single steps. What reads no rows, charges
-            among it, has threads of its own, and never waits for one that reads rows.
-Waiting:    an answer that is ready early waits as a timer, not as a thread.
-Gone:       work that has begun goes on when its client leaves: it may have been charged, and is stored.
-Seen:       charges are made when a turn begins, and an answer is stored when it leaves, not when it is ready:
-            otherwise the budget, the same question or the same key would show how long it took (timing.py,
-            curator/stages.py). The same question on this worker waits meanwhile.
+Threads:    the threads of a worker share one curator. Charges and everything else that reads no rows have threads of
+            their own, and never wait for one that reads rows. Early answers wait on a timer.
+Cancelled:  work continues when its client disconnects: it may have been charged, and is stored.
+Timing:     charges are made when a turn begins, and an answer is stored when it is sent, not when it is ready:
+            otherwise the budget, the same question or the same key would reveal its duration (timing.py,
+            curator/purchase.py). An equal question on this worker waits for it.
 Checked by: tests/server/test_service.py, tests/server/test_processes.py, tests/server/test_moments.py
 """
 
@@ -24,8 +22,8 @@ from typing import Any, TypeVar
 
 from lapwing.answers.formats import dump
 from lapwing.curator import Curator
-from lapwing.curator.stages import BeforeCharge, BeforeRows, BeforeStore, RequestSteps, Stop
-from lapwing.errors import Bug, LapwingError
+from lapwing.curator.purchase import BeforeCharge, BeforeRows, BeforeStore, RequestSteps, Stop
+from lapwing.errors import BudgetExceeded, Bug, LapwingError
 from lapwing.plan.plan import Plan
 from lapwing.privacy.budget import Cost
 from lapwing.server.dummy import DummyAnswers
@@ -49,7 +47,7 @@ _AT_HAND = 256  # stored answers whose bytes are kept
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is sent: a status, bytes, and what the log may say of it."""
+    """A response: its status, its bytes, and what may be logged about it."""
 
     status: int
     content: bytes
@@ -58,9 +56,9 @@ class Outcome:
     price: Cost | None = None
     retry_after: int | None = None
     problem: ProblemDetails | None = None
-    """What went wrong, to be written when it leaves."""
+    """The problem, serialized when it is sent."""
     write: Callable[[], tuple[bytes, NewRelease | None]] | None = None
-    """Writes an answer when it leaves: how long that takes follows from what was released."""
+    """Serializes the answer when it is sent: how long that takes depends only on what was released."""
     release: NewRelease | None = None
     claim: KeyClaim | None = None
     final: bool = False
@@ -69,7 +67,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A request that must be paid: where it stands, and its claim."""
+    """A request that will be charged: its stage, and its claim."""
 
     steps: RequestSteps[ServedAnswer]
     stop: BeforeCharge
@@ -79,7 +77,7 @@ class _Begun:
 
 
 class Service:
-    """What a worker holds."""
+    """The curator of a worker, and its threads, queues and running requests."""
 
     def __init__(
         self,
@@ -109,7 +107,7 @@ class Service:
         self._quick = ThreadPoolExecutor(4, thread_name_prefix="quick")
         self._door = ThreadPoolExecutor(2, thread_name_prefix="door")
         self._trials = Turns(at_once=_TOTAL, each=1, waiting=_TRIALS, total=_TOTAL)
-        self._trial = ThreadPoolExecutor(1, thread_name_prefix="dummy")  # one, so that they hold up nobody else
+        self._trial = ThreadPoolExecutor(1, thread_name_prefix="dummy")  # one, so that they delay no other request
 
     def close(self) -> None:
         """Ends the work that has begun, and the curator."""
@@ -121,23 +119,25 @@ class Service:
         self.curator.close()
 
     async def find_principal(self, token: str) -> Principal | None:
-        """Who shows a token."""
+        """The principal of a token."""
         return await asyncio.get_running_loop().run_in_executor(self._door, self.tokens.find, token)
 
     async def quickly(self, work: Callable[[], Any]) -> Outcome:
         """The outcome of what reads declarations, the ledger or released numbers, ready for JSON."""
-        return await self._in_thread(self._told, work)
+        return await self._in_thread(self._free_outcome, work)
 
     async def preview(self, principal: Principal, body: Asking) -> Outcome:
         """What an answer would cost and how good it would be. Free, and reads no data."""
-        return await self._in_thread(self._told, lambda: self._preview(principal, body))
+        return await self._in_thread(self._free_outcome, lambda: self._preview(principal, body))
 
     async def ask_dummy(self, principal: Principal, body: Asking) -> Outcome:
         """The answer to the same question over made-up rows. Free."""
         await self._trials.enter(principal.name)
         try:
             return await asyncio.get_running_loop().run_in_executor(
-                self._trial, self._told, lambda: self.dummy.answer(body.request(principal.name), _questions(body))
+                self._trial,
+                self._free_outcome,
+                lambda: self.dummy.answer(body.request(principal.name), _questions(body)),
             )
         finally:
             self._trials.leave(principal.name)
@@ -145,7 +145,7 @@ class Service:
     async def ask(
         self, principal: Principal, body: Asking, *, arrived: float, key: str | None = None, preview: str | None = None
     ) -> tuple[Outcome, float | None]:
-        """The answer, charged before any row is read, when it may leave; and at which place on the grid that is."""
+        """The answer, charged before any row is read, and the time on the grid at which it may be sent."""
         same, mine = body.digest(), (principal.name, key)
         begin = partial(self._begin, principal, body, key, preview)
         begun = await self._in_thread(begin, None)
@@ -179,8 +179,8 @@ class Service:
         begun: _Begun,
         begin: Callable[[KeyClaim | None], Outcome | _Begun],
     ) -> tuple[Outcome, float | None]:
-        """Answers in a turn of its own, which ends when the answer leaves. Who had to wait for it begins once more:
-        the data, the budget and what is stored may have changed."""
+        """Answers in a turn of its own, which ends when the answer is sent. A request that waited is planned again:
+        the data, the budget and stored answers may have changed."""
         refused = partial(ServerProblem, retry_after=1, again=begun.claim is not None and not begun.claim.is_first)
         try:
             async with asyncio.timeout(self._longest / 2):
@@ -195,14 +195,14 @@ class Service:
             again = await self._in_thread(begin, begun.claim) if waited else begun
             if isinstance(again, Outcome):
                 return again, None
-            go_on = partial(self._go_on, principal, body, again)
-            reached, place = await self._read(again, go_on)
+            advance = partial(self._advance, principal, body, again)
+            reached, place = await self._read(again, advance)
         finally:
             self._turns.leave(principal.name)
-        return await self._in_thread(self._leave, reached, go_on), place
+        return await self._in_thread(self._leave, reached, advance), place
 
     async def _read(
-        self, begun: _Begun, go_on: Callable[[], Outcome | Stop]
+        self, begun: _Begun, advance: Callable[[], Outcome | Stop]
     ) -> tuple[Outcome | BeforeStore, float | None]:
         """Charges, reads the rows and waits for the grid. Answers are stored and written after that."""
         began = on_time = time.monotonic()
@@ -213,7 +213,7 @@ class Service:
                 case BeforeCharge():
                     slot = slot_of(reached, self._times, ANSWER_TIME)
                 case BeforeRows():
-                    reached, is_read = await asyncio.get_running_loop().run_in_executor(self._pool, go_on), True
+                    reached, is_read = await asyncio.get_running_loop().run_in_executor(self._pool, advance), True
                     continue
                 case BeforeStore(search=Plan() as plan):  # what was found may show in the next charge
                     on_time += leave_at(time.monotonic() - on_time, pass_time(plan, self._times, ANSWER_TIME))
@@ -224,7 +224,7 @@ class Service:
                     place = leave_at(time.monotonic() - began, slot)
                     await self._wait_until(began + place)
                     return reached, place
-            reached, is_read = await self._in_thread(go_on), False
+            reached, is_read = await self._in_thread(advance), False
 
     async def _wait_until(self, moment: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -238,7 +238,7 @@ class Service:
                 await self._in_thread(self.retries.give_up, begun.claim)
 
     async def drain(self) -> None:
-        """Stores what waits for its time, before the server stops. Who still waits for a turn is refused."""
+        """Stores answers that wait for their time, before the server stops; requests in the queue are refused."""
         self._closing = True
         while self._tasks:
             for woken in self._waiting:
@@ -247,7 +247,7 @@ class Service:
             await asyncio.wait(set(self._tasks), timeout=0.1)
 
     def _twin(self, same: str, mine: tuple[str, str | None]) -> asyncio.Task[Any] | None:
-        """Whoever else asks the same: when it is done, its answer is stored, and free."""
+        """A running request for the same question: when it is done, its answer is stored, and free."""
         twin, whose = self._running.get(same, (None, None))
         return None if whose == mine and mine[1] is not None else twin
 
@@ -259,7 +259,7 @@ class Service:
     def _begin(
         self, principal: Principal, body: Asking, key: str | None, preview: str | None, made: KeyClaim | None
     ) -> Outcome | _Begun:
-        """What can be told for nothing: a stored answer or a refusal. Otherwise what is to be charged."""
+        """A free outcome, such as a stored answer or a refusal; otherwise the request up to its charge."""
         written, claim = body.digest(), made
         try:
             now = self.tokens.now()
@@ -283,7 +283,7 @@ class Service:
                 raise Bug("a request began without its charge")
             check_operators(stop, _questions(body))
             if not may_be_paid:  # a refusal waits for no turn
-                self.ledger.check_fits(stop.price, analyst=principal.name)
+                self._check_fits(steps, stop, principal)
             seconds = max(self._longest, 2 * slot_of(stop, self._times, ANSWER_TIME))
             reply = None
             if claim is not None and made is None:
@@ -297,6 +297,13 @@ class Service:
             outcome = self._problem(of_bug(note_incident(error)))
         return self._store(replace(outcome, claim=made))
 
+    def _check_fits(self, steps: RequestSteps[ServedAnswer], stop: BeforeCharge, principal: Principal) -> None:
+        """Refuses a price that does not fit, in the words of the request."""
+        try:
+            self.ledger.check_fits(stop.price, analyst=principal.name)
+        except BudgetExceeded as error:
+            steps.throw(error)
+
     def _free(
         self, answer: ServedAnswer, principal: Principal, body: Asking, claim: KeyClaim | None, *, is_made: bool
     ) -> Outcome:
@@ -309,8 +316,8 @@ class Service:
         reply = self.retries.keep_free(claim, stored.status, stored.content, self.tokens.now())
         return stored if reply.content == stored.content else _repeated(reply)
 
-    def _go_on(self, principal: Principal, body: Asking, begun: _Begun) -> Outcome | Stop:
-        """The next step of a request, in a thread: up to where it stops, or to its end."""
+    def _advance(self, principal: Principal, body: Asking, begun: _Begun) -> Outcome | Stop:
+        """The next stage of a request, or its outcome."""
         try:
             return next(begun.steps)
         except StopIteration as end:
@@ -323,15 +330,15 @@ class Service:
             outcome = _unwritten(of_bug(note_incident(error)))
         return replace(outcome, claim=begun.claim)
 
-    def _leave(self, reached: Outcome | Stop, go_on: Callable[[], Outcome | Stop]) -> Outcome:
-        """The end of a request, after its answers were stored, as it is sent."""
-        reached = go_on() if isinstance(reached, BeforeStore) else reached
+    def _leave(self, reached: Outcome | Stop, advance: Callable[[], Outcome | Stop]) -> Outcome:
+        """The outcome of a request, as sent, after its answers were stored."""
+        reached = advance() if isinstance(reached, BeforeStore) else reached
         if not isinstance(reached, Outcome):
-            raise Bug("a request goes on after its answer was stored")
+            raise Bug("a request continues after its answer was stored")
         return self._store(reached)
 
     def _store(self, outcome: Outcome) -> Outcome:
-        """Writes what is sent and keeps it, before it leaves."""
+        """Serializes and stores the response before it is sent."""
         try:
             if outcome.write is not None:
                 content, release = outcome.write()
@@ -354,9 +361,8 @@ class Service:
         return outcome
 
     def _content(self, answer: ServedAnswer, principal: Principal, body: Asking) -> tuple[bytes, NewRelease | None]:
-        """The bytes of an answer, and what is to be kept of it.
-
-        A stored answer that the curator has at hand is the same object, and so are its bytes."""
+        """The bytes of an answer, and its release if that is not stored yet. Equal answers from the curator's cache
+        are the same object, so their bytes are cached by identity."""
         known, content = self._sent.get(id(answer), (None, b""))
         if known is answer:
             return content, None
@@ -381,7 +387,7 @@ class Service:
             "in_words": str(seen),
         }
 
-    def _told(self, work: Callable[[], Any]) -> Outcome:
+    def _free_outcome(self, work: Callable[[], Any]) -> Outcome:
         """The result of what is free and reads no rows."""
         try:
             found = work()
@@ -414,7 +420,7 @@ def _kind(body: Asking) -> str:
 
 
 def _unwritten(problem: ProblemDetails) -> Outcome:
-    """A problem that says what is left of the budget when it leaves."""
+    """A problem that is serialized when sent, with the budget that remains then."""
     known = problem.status, b"", MEDIA_TYPE, problem.code, problem.charged, problem.retry_after
     return Outcome(*known, problem=problem)
 

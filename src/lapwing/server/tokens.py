@@ -1,8 +1,7 @@
-"""Who may ask a server: opaque bearer tokens, kept in the ledger.
+"""Access to a server: opaque bearer tokens, stored in the ledger.
 
-A token is `lw_<id>_<secret>`. The ledger has its id and the SHA-256 of its secret, which is 256 random bits: whoever
-reads the ledger cannot use it. Every request looks its token up, so a revocation holds for the next request on every
-worker and every host that shares the ledger.
+A token is `lw_<id>_<secret>`. The ledger has its id and the SHA-256 of its secret of 256 random bits, so readers of the
+ledger cannot use it. Every request looks its token up, so a revocation takes effect at once on every server.
 
 Guarantee:  a token that was revoked, or that was once seen expired, is never valid again, whatever the clock says.
 Proof:      entries are never changed, and a revocation is one under the token's id, so it holds for ever. Time is the
@@ -50,7 +49,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: the name that the ledger charges, their role, and the token they showed."""
+    """The owner of a token: the name that the ledger charges, and the role."""
 
     name: str
     role: Role
@@ -78,7 +77,7 @@ class TokenBook:
         self._seen = ""
 
     def add(self, name: str, role: Role | str, *, team: str | None = None, days: int = DAYS) -> tuple[str, TokenFacts]:
-        """A new token, which is shown this once, and what is known of it."""
+        """A new token, shown only once, and its facts."""
         who = read_name(name, team)
         if role not in list(Role):
             raise Misconfigured(f"`role` is {role!r}; it must be one of {', '.join(Role)}.")
@@ -90,7 +89,7 @@ class TokenBook:
         return f"lw_{number}_{secret}", _facts(entry, None)
 
     def find(self, token: str) -> Principal | None:
-        """Who shows this token, if it is valid now."""
+        """The principal of this token, if it is valid now."""
         found = _FORM.fullmatch(token)
         number, secret = found.groups() if found else ("", "")
         entry, revoked, last = self._ledger.recorded(f"token:{number}", f"revoke:{number}")
@@ -110,13 +109,14 @@ class TokenBook:
         return [_facts(entry, revoked.get(f"revoke:{_number(entry)}")) for entry in tokens]
 
     def revoke(self, which: str) -> list[TokenFacts]:
-        """Ends the token with this id, or all tokens of this name, for ever."""
+        """Revokes the token with this id, or all tokens of this name, permanently."""
         wanted = [token for token in self.all() if which in (token.id, token.name)]
         if not wanted:
             raise Misconfigured(f"There is no token {which!r}. `lapwing token list` shows ids and names.")
         for token in wanted:
             self._ledger.record(EntryKind.REVOKE, f"revoke:{token.id}", {"why": "revoked"})
-        return [token for token in self.all() if token.id in {one.id for one in wanted}]
+        ids = {token.id for token in wanted}
+        return [token for token in self.all() if token.id in ids]
 
     def now(self) -> datetime:
         """The latest time that was ever seen here."""

@@ -1,5 +1,5 @@
 """From SQL or Ibis to a question, node by node from allow lists."""
 
-from lapwing.sql.reader import read_sql
+from lapwing.sql.split import read_sql
 
 __all__ = ["read_sql"]

@@ -21,7 +21,6 @@ from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import Columns, Relation, Rows, all_rows, by_name, column_of, filter_by
 from lapwing.sql.semi_join_rows import is_member
 from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
-from lapwing.sql.unions import unite
 
 KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
     (side, kind): side.lower() for side in ("LEFT", "RIGHT") for kind in ("", "OUTER")
@@ -149,33 +148,8 @@ class Scopes:
         return replace(self, relation=relation)
 
 
-Body = Callable[[exp.Select, Names], Relation]
-"""Reads a nested SELECT."""
-
-
-def read_body(node: exp.Expr, names: Names, body: Body, what: str) -> Relation:
-    """A subquery: a SELECT, or several with UNION ALL between them."""
-    sides = _sides(node)
-    if len(sides) == 1:
-        return body(only_select(sides[0], what), names)
-    return unite([rows_only(body(only_select(side, what), names), "UNION ALL") for side in sides])
-
-
-def _sides(node: exp.Expr) -> list[exp.Expr]:
-    """The inputs of a chain of UNION ALL, without recursion."""
-    sides: list[exp.Expr] = []
-    todo = [node]
-    while todo:
-        current = todo.pop()
-        if isinstance(current, exp.Union) and current.args.get("distinct") is False:
-            check_modifiers(current)
-            todo += [current.expression, current.this]
-        elif isinstance(current, exp.Subquery) and current is not node:
-            check_modifiers(current)
-            todo.append(current.this)
-        else:
-            sides.append(current)
-    return sides
+Body = Callable[[exp.Expr, Names], Relation]
+"""Reads a nested query: a SELECT, or several with UNION ALL between them."""
 
 
 def only_select(node: exp.Expr, what: str) -> exp.Select:
@@ -221,7 +195,7 @@ def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> Scopes:
         return _in_parentheses(node, names, body, alone=alone)
     if isinstance(node, exp.Subquery):
         check_modifiers(node)
-        inner = read_body(node.this, names, body, "the subquery")
+        inner = body(node.this, names)
         return Scopes(inner, (Scope(frozenset({_alias(node).lower()} - {""}), inner.columns),))
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         refuse(

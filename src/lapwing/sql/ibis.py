@@ -18,8 +18,9 @@ from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Catalog, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.question import Question
-from lapwing.sql.reader import MOST_PARTS, read_sql
+from lapwing.sql.reader import MOST_PARTS
 from lapwing.sql.refusals import DIALECT, text_of
+from lapwing.sql.split import read_sql
 
 SCHEMA = {
     Type.INTEGER: "int64",

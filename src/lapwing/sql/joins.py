@@ -2,7 +2,7 @@
 
 Guarantee:  the columns of a public table that a join compares contain a key of it, under the comparison that runs.
 Proof:      `Table.keys` are columns in which no two loaded rows are equal (engines/duckdb.py, `is_key`), each compared
-            in its own engine type. A join compares it in that type too (plan/derived_rows.py), but for whole numbers
+            in its own engine type. A join compares it in that type too (plan/row_values.py), but for whole numbers
             beside reals, which it compares in float64. These are admitted only if the public numbers lie within 2^53,
             where every whole number is a float64 of its own, so different keys stay different.
 """
@@ -108,7 +108,7 @@ def filter_sides(
 
 def join_once(left: Rows, right: Rows, pairs: Pairs, *, what: str) -> tuple[Rows, Column]:
     """The rows as they are, and whether each has a match on the right, where it can have one only: public rows are
-    grouped by what is compared (plan/derived_rows.py), private ones are one row per unit."""
+    grouped by what is compared (plan/row_values.py), private ones are one row per unit."""
     _check_sides(left.table, right.table, what)
     by_unit = not right.table.public
     on = tuple(_equal(a, b, what) for a, b in pairs)

@@ -49,7 +49,7 @@ class Known:
 class Owner(Protocol):
     """The statement that a SELECT is part of."""
 
-    def body(self, select: exp.Select, names: Names) -> Relation:
+    def body(self, node: exp.Expr, names: Names) -> Relation:
         """A sub-query over rows; refused if it is released."""
 
     def fresh(self) -> str:

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import islice
@@ -22,18 +21,16 @@ from lapwing.errors import Code, Refused
 from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Expression, Literal
 from lapwing.expressions.refusal import nearest, refuse
-from lapwing.expressions.table import Catalog
 from lapwing.expressions.types import Type
 from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.plan.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
-from lapwing.plan.question import Order, Output, Question, normalised, note_of
+from lapwing.plan.question import Order, Output
 from lapwing.plan.total import COUNT_VALUES, SUM
 from lapwing.quiet import quiet
 from lapwing.sql import grouping
 from lapwing.sql.aliases import gather_grouping_sets, rename_aggregates
-from lapwing.sql.date_parts import settle_today
-from lapwing.sql.from_clause import Body, Names, Scopes, only_select, read_body, read_from
+from lapwing.sql.from_clause import Body, Names, Scopes, read_from
 from lapwing.sql.grouping import Grouping
 from lapwing.sql.naming import names_of
 from lapwing.sql.per_unit import is_per_unit, per_unit
@@ -47,7 +44,6 @@ from lapwing.sql.relation import (
     filter_by,
     limit_to,
     project,
-    question_of,
     sorted_by,
 )
 from lapwing.sql.semi_joins import Members, read_semi_joins
@@ -83,24 +79,6 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 
 StarColumns = Callable[[SqlNode], Iterable[tuple[str, Expression]]]
 """The columns that a star stands for, with their names."""
-
-
-def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
-    """The question a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`, if it is given."""
-    try:
-        return read_tree(parse(text), catalog, today)
-    except RecursionError:
-        refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
-
-
-def read_tree(statement: exp.Expr, catalog: Catalog, today: date | None) -> Question:
-    """The question of a statement that was parsed."""
-    settled = statement if today is None else settle_today(statement, today)
-    select = only_select(settled, "the question")
-    question = normalised(question_of(read_relation(select, Names(catalog, {}))))
-    return (
-        replace(question, notes=(*question.notes, note_of(today))) if today and settled is not statement else question
-    )
 
 
 def parse(text: str) -> exp.Expr:
@@ -200,15 +178,6 @@ class SelectSource:
         return ((output.name, output.expression) for output in self.scopes.star(node))
 
 
-def read_inside(select: exp.Select, names: Names) -> Relation:
-    return read_relation(select, names, inside=True)
-
-
-def read_relation(select: exp.Select, names: Names, *, inside: bool = False) -> Relation:
-    """The result of a SELECT with its WITH: rows, or groups."""
-    return read_select(select, _with(select, names), read_inside, inside=inside)
-
-
 def read_select(select: exp.Select, names: Names, body: Body, *, inside: bool) -> Relation:
     """The result of a SELECT: rows, or groups. In a subquery, groups by the protected unit are rows."""
     check_modifiers(select)
@@ -250,19 +219,6 @@ def aggregates(select: exp.Select) -> bool:
 
 def _has_aggregates(select: exp.Select) -> bool:
     return any(isinstance(part, exp.AggFunc) for column in select.expressions for part in column.walk())
-
-
-def _with(select: exp.Select, names: Names) -> Names:
-    """The names added by WITH. Each subquery is read once, and sees those before it."""
-    ctes = select.args.get("with_")
-    if ctes is None:
-        return names
-    check_modifiers(ctes)
-    for cte in ctes.expressions:
-        check_modifiers(cte)
-        check_modifiers(cte.args["alias"])
-        names = names.adding(cte.alias, read_body(cte.this, names, read_inside, f"`{cte.alias}`"))
-    return names
 
 
 def select_columns(select: exp.Select, star: StarColumns) -> Iterator[tuple[str, SqlNode | Expression]]:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from lapwing.expressions.expression import Expression
 from lapwing.expressions.refusal import refuse
 from lapwing.sql.combining import rows_only
-from lapwing.sql.from_clause import Body, Names, Scopes, only_select, read_body, read_from
+from lapwing.sql.from_clause import Body, Names, Scopes, only_select, read_from
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node, text_of
 from lapwing.sql.relation import Relation, Rows
@@ -51,7 +51,7 @@ def _is_in(node: SqlNode, rows: Rows, scopes: Scopes, names: Names, body: Body) 
     if extra:
         refuse_node(node)
     value = read(node.this, _columns_only(scopes))
-    return is_member(rows, value, read_body(_inner(node.args["query"]), names, body, "the subquery"), part_of(node))
+    return is_member(rows, value, body(_inner(node.args["query"]), names), part_of(node))
 
 
 def _exists(node: SqlNode, rows: Rows, scopes: Scopes, names: Names, body: Body) -> tuple[Rows, Expression]:

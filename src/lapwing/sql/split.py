@@ -53,7 +53,18 @@ from lapwing.sql.unions import unite
 
 MOST_STEPS = 200  # so that no later step exhausts the stack, and reading is fast
 _ABOVE = (exp.Window, exp.Subquery, exp.Grouping)
+NOT_ONE = (
+    "the question",
+    "it computes something from released numbers, and only a plain aggregation can be asked here.",
+    "Ask its aggregations here, or ask all of it by itself: curator.sql(...).",
+)
 OWN_NOISE = "Each of the {} released tables has noise of its own, so their numbers need not add up."
+
+
+def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
+    """The one question that a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`."""
+    found = StatementReader(catalog).read(text, today)
+    return found if isinstance(found, Question) else refuse("released-numbers", *NOT_ONE)
 
 
 def read_statement(text: str, catalog: Catalog, today: date | None = None) -> SplitStatement:
@@ -85,8 +96,8 @@ class StatementReader:
         self._names = 0
         self._notes: list[str] = []
         self._scalars: dict[tuple[SqlNode, int], tuple[Known, tuple[TableStep, str, Type]]] = {}
-        self._selects: dict[int, tuple[exp.Select, Relation | Above]] = {}
-        """Sub-queries that were read, by their nodes, which this keeps alive."""
+        self._queries: dict[int, tuple[exp.Expr, Relation | Above]] = {}
+        """The queries that were read, by their nodes, which this keeps alive."""
         self._nulls: set[str] = set()
         """Columns that are NULL throughout, which go with any type."""
 
@@ -143,7 +154,12 @@ class StatementReader:
     # Queries.
 
     def query(self, node: exp.Expr, known: Known, what: str, *, inside: bool = True) -> Relation | Above:
-        """A SELECT, or several with UNION between them."""
+        """A SELECT, or several with UNION between them; read once."""
+        if id(node) not in self._queries:
+            self._queries[id(node)] = node, self._query(node, known, what, inside=inside)
+        return self._queries[id(node)][1]
+
+    def _query(self, node: exp.Expr, known: Known, what: str, *, inside: bool) -> Relation | Above:
         if isinstance(node, exp.Subquery) and not node.args.get("alias") and node.args.get("with_") is None:
             check_modifiers(node)
             return self.query(node.this, known, what, inside=inside)
@@ -231,15 +247,11 @@ class StatementReader:
             over = OverRows(self, select, known)
             self.goes_on = True
             return over.made()
-        made = reader.read_select(select, known.names, self.body, inside=inside)
-        self._selects[id(select)] = select, made
-        return made
+        return reader.read_select(select, known.names, self.body, inside=inside)
 
-    def body(self, select: exp.Select, names: Names) -> Relation:
+    def body(self, node: exp.Expr, names: Names) -> Relation:
         """A sub-query over rows, which is read once; refused if it is released."""
-        if id(select) not in self._selects:
-            self._selects[id(select)] = select, self._select(select, Known(names), inside=True)
-        made = self._selects[id(select)][1]
+        made = self.query(node, Known(names), "the subquery")
         if isinstance(made, Above):
             refuse(
                 "released-numbers",

@@ -28,6 +28,7 @@ _HOMES = {
     "membership": ("membership", "run_statistics"),
     "model": ("membership", "run_model"),
     "lowest-bit": ("lowest_bit", "run"),
+    "timing": ("timing_attack", "run"),
 }
 
 
@@ -35,9 +36,13 @@ def attack(name: str) -> Attacked:
     """Runs one attack."""
     if name not in ATTACKS:
         raise Misconfigured(f"there is no attack {name!r}. Choose one of {', '.join(ATTACKS)}.")
+    return _program(name)()
+
+
+def _program(name: str) -> Callable[[], Attacked]:
     module, function = _HOMES.get(name, (name, "run"))
     run: Callable[[], Attacked] = getattr(import_module(f"{__name__}.{module}"), function)
-    return run()
+    return run
 
 
 def attack_all() -> Iterator[Attacked]:
