@@ -91,7 +91,7 @@ CHECKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a check is paid for a key that buys nothing",
-        "Pipeline._lacking",
+        "Pipeline._pay",
         "charge.key is None or not self._ledger.knows_key(request.analyst, charge.key)",
         "True",
         "a retry after new data is told as one of another question",

@@ -113,9 +113,9 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "read again for nothing",
-        "_again",
-        "if reservation.fresh:\n    return None",
-        "return None",
+        "buy",
+        "None if charge.fresh else _paid_before(ledger, one, charge)",
+        "None",
         "one charge, two answers",
         ("tests/plan/test_workload.py", "tests/curator/test_curator.py"),
     ),

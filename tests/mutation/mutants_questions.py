@@ -418,7 +418,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "tell the cause",
-        "_run",
+        "PrivateData._read",
         "EngineFailed(incident)",
         "EngineFailed(kind)",
         "the kind of failure tells about the data",

@@ -14,12 +14,12 @@ from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
-from lapwing.curator.pipeline import Pipeline, StatementFinder, parts_request
+from lapwing.curator.pipeline import Pipeline, parts_request
 from lapwing.curator.planner import Planner
 from lapwing.curator.preview import Preview
 from lapwing.curator.pricing import CHECK, Terms
 from lapwing.curator.private_data import PrivateData
-from lapwing.curator.purchase import RequestSteps, run
+from lapwing.curator.purchase import RequestSteps, find_stored, run
 from lapwing.curator.request import (
     DistributionRequest,
     MarginalsRequest,
@@ -37,6 +37,7 @@ from lapwing.expressions.identity import Identity
 from lapwing.expressions.table import Catalog
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
+from lapwing.plan.units_exceeding import Checked
 from lapwing.privacy.statement import Statement
 from lapwing.sql.ibis import unbound_table
 from lapwing.terms import (
@@ -61,8 +62,7 @@ class Curator:
         self._private_data = PrivateData(catalog, engine, ledger)
         self._check = CHECK if check is None else check
         self._planner = Planner(catalog, ledger, check=self._check)
-        self._statements = StatementFinder(self._planner.read_query)
-        self._pipeline = Pipeline(ledger, self._private_data, self._planner, self._statements)
+        self._pipeline = Pipeline(ledger, self._private_data, self._planner)
 
     @property
     def catalog(self) -> Catalog:
@@ -261,8 +261,7 @@ class Curator:
         self._ledger.close()
 
     def _preview_question(self, asked: QuestionRequest, request: Request) -> Preview | BatchPreview:
-        found = self._statements.find(asked.question, request.today)
-        if found is None:
+        if (found := self._planner.statement(asked.question, request.today)) is None:
             return self._preview(asked, request)
         text, statement = found
         confidence = self._planner.confidence(statement.parts[0], request.terms)
@@ -273,27 +272,27 @@ class Curator:
 
     def _preview(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> Preview:
         planned = self._planner.plan(asked, request)
+        budget, left, check = self._ledger.budget, self._ledger.remaining, planned.check
         if planned.found and (why := planned.nothing):
-            free, left = self._ledger.total.zero, self._ledger.remaining
-            return Preview(planned.plan, self._ledger.budget, free, left, planned.confidence, nothing=why)
+            return Preview(planned.plan, budget, left.zero, left, planned.confidence, nothing=why)
         if not planned.missing:
             self._private_data.check_forms(planned.plan)
-        skipped = request.refresh or planned.missing or planned.plan.outline.is_declared
-        stored = None if skipped else self._pipeline.find_least(planned)
-        cost, check = planned.price(self._ledger.budget), planned.check
-        shown, price = (planned.plan, cost) if stored is None else (stored.plan, cost.zero)
+        plan, cost, stored = planned.plan, planned.price(budget), None
+        if not (request.refresh or planned.missing or plan.outline.is_declared):
+            least = plan if planned.lesser is None else planned.lesser()
+            stored = find_stored(self._ledger, planned.view, least, confidence=planned.confidence)
         return Preview(
-            shown,
-            self._ledger.budget,
-            price,
-            self._ledger.remaining,
+            plan if stored is None else stored.plan,
+            budget,
+            cost if stored is None else cost.zero,
+            left,
             planned.confidence,
             request.terms.assume_rows,
             tuple(map(str, planned.missing)),
             planned.overlooked,
             delta_named=request.terms.delta is not None,
             check=check.price if check is not None and check.missing and stored is None else None,
-            checked=None if check is None else check.checked,
+            checked=None if check is None or check.result is None else Checked(check.target, check.result),
             terms=request.terms,
         )
 
@@ -305,5 +304,5 @@ class Curator:
         pairs = zip(planned.checks, stored, strict=True)
         missing = {check for check, answer in pairs if answer is None and check is not None and check.missing}
         more = sum((self._ledger.budget.cost(check.price) for check in missing), self._ledger.total.zero)
-        told = [None if check is None else check.told for check in planned.checks]
-        return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, told, request.terms)
+        results = [None if check is None else check.result for check in planned.checks]
+        return preview_of(asked.names, planned.batch, stored, self._ledger.remaining, more, results, request.terms)

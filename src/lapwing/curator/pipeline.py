@@ -3,20 +3,17 @@
 find, price, prepare, [before charge], reserve, [before rows], read, [before store], settle
 
 The same steps for every way to ask: a question, its check of limits and the searches that it needs, a workload, each
-part of a batch. What a charge buys is in purchase.py, and who resumes the request at which stop in purchase.py.
+part of a batch. What a charge buys, and who resumes the request at which stop, is in purchase.py.
 
-Statements that go on above the release: which they are, and the requests that their parts make.
-
-A statement with one part is asked as that question; one with several as a batch of them. So prices, stored answers,
-retry keys and refusals are those of questions and batches, and one refused part refuses all.
+A statement that goes on above the release is asked as its one question, or as a batch of its questions. So prices,
+stored answers, retry keys and refusals are those of questions and batches, and one refused part refuses all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -38,7 +35,6 @@ from lapwing.curator.purchase import (
     buy,
     find_all,
     find_stored,
-    prepare,
     saying,
 )
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
@@ -51,33 +47,16 @@ from lapwing.ledger import Ledger
 from lapwing.plan.bounds_search import search_result
 from lapwing.plan.plan import Plan, make_outline
 from lapwing.plan.postprocessed import SplitStatement, released_number
-from lapwing.plan.question import Question
-from lapwing.plan.units_exceeding import check_result
+from lapwing.plan.units_exceeding import Checked, CheckResult, check_result
 from lapwing.privacy.budget import Cost
-from lapwing.sql.ibis import as_sql
-
-
-class StatementFinder:
-    """Tells statements from ordinary questions."""
-
-    def __init__(self, read: Callable[[str, date | None], Question | SplitStatement | None]) -> None:
-        self._read = read
-
-    def find(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
-        """The statement and its text, if the question is one and no ordinary question; raises Refused."""
-        if isinstance(question, StatementPart):
-            return None
-        text = question if isinstance(question, str) else as_sql(question)
-        found = self._read(text, today)
-        return (text, found) if isinstance(found, SplitStatement) else None
 
 
 def parts_request(text: str, statement: SplitStatement, request: Request, confidence: Fraction) -> Request:
     """The request for the parts of a statement, on its terms; raises Refused if there is none."""
-    terms, many = request.terms, len(statement.parts)
+    terms, size = request.terms, len(statement.parts)
     if terms.within is not None:
         request = replace(request, terms=_exact_enough(statement, terms, confidence))
-    if many == 1:
+    if size == 1:
         return replace(request, asked=QuestionRequest(StatementPart(text, 0)))
     if request.combine:
         raise Misconfigured(
@@ -90,7 +69,7 @@ def parts_request(text: str, statement: SplitStatement, request: Request, confid
             "this statement asks several questions at once.",
             "Ask each sub-query by itself and compute from the answers, or have the steward declare bounds and limits.",
         )
-    asked = {f"part {place + 1}": StatementPart(text, place) for place in range(many)}
+    asked = {f"part {index + 1}": StatementPart(text, index) for index in range(size)}
     return replace(request, asked=read_batch(asked))
 
 
@@ -128,19 +107,16 @@ UNJOINED = (
 class Pipeline:
     """Answers requests, in steps (purchase.py)."""
 
-    def __init__(
-        self, ledger: Ledger, private_data: PrivateData, planner: Planner, statements: StatementFinder
-    ) -> None:
+    def __init__(self, ledger: Ledger, private_data: PrivateData, planner: Planner) -> None:
         self._ledger, self._private_data, self._planner = ledger, private_data, planner
-        self._statements = statements
         self._kept: dict[Hashable, tuple[str | None, Hashable, Release]] = {}
 
     def answer(self, asked: QuestionRequest, request: Request) -> RequestSteps[Release | Computed]:
         """The answer to a question, or to a statement that is computed from the answers to several."""
-        found = self._statements.find(asked.question, request.today)
-        if found is None:
-            return (yield from self.answer_one(asked, request))
-        text, statement = found
+        statement = self._planner.statement(asked.question, request.today)
+        return self.answer_one(asked, request) if statement is None else self._computed(*statement, request)
+
+    def _computed(self, text: str, statement: SplitStatement, request: Request) -> RequestSteps[Computed]:
         confidence = self._planner.confidence(statement.parts[0], request.terms)
         parts = parts_request(text, statement, request, confidence)
         self._private_data.prepare_steps(statement, confidence)
@@ -173,7 +149,7 @@ class Pipeline:
         answer = yield from self._answer(asked.title(planned.plan), planned, request)
         if answer.cost:
             answer = replace(answer, bought=price_words(request.terms, answer.cost, self._ledger.budget))
-        if name is not None and not answer.cost:
+        elif name is not None:
             settled = not answer.found and (planned.check is None or not planned.check.missing)
             self._keep(name, before, marks, answer, settled=settled)
         return answer
@@ -189,47 +165,47 @@ class Pipeline:
                 self._ledger.check_key(request.analyst, charge.key, charge.body)
         for plan in batch.plans:
             self._private_data.check(plan.table, planned.view)
-        found = self.find_batch(planned, asked, request)
-        missing = [place for place, answer in enumerate(found) if answer is None]
-        for place in missing:
-            _check_useful(charges[place].plan, charges[place].confidence, request)
+        stored = self.find_batch(planned, asked, request)
+        missing = [index for index, answer in enumerate(stored) if answer is None]
+        for index in missing:
+            _check_useful(charges[index].plan, charges[index].confidence, request)
         costs = zip(missing, batch.costs(missing), strict=True)
         stop = BeforeCharge(self._ledger.total.zero, tuple(batch.plans), sum(map(bool, planned.checks)))
-        to_pay, to_check = [replace(charges[p], cost=cost) for p, cost in costs], [planned.checks[p] for p in missing]
+        to_pay, to_check = [replace(charges[i], cost=cost) for i, cost in costs], [planned.checks[i] for i in missing]
         with self._short(batch.plans[0], request):
-            new, checks, more = yield from self._pay(to_pay, to_check, request, stop)
-        told = [None if one is None else checks.get(one, one).told for one in planned.checks]
+            new, results, more = yield from self._pay(to_pay, to_check, request, stop)
+        checked = [None if check is None else results.get(check, check.result) for check in planned.checks]
         paid = iter(new)
-        answers = [next(paid) if answer is None else answer for answer in found]
-        return batch_of(asked.names, batch, answers, told, more, request.terms)
+        answers = [next(paid) if answer is None else answer for answer in stored]
+        return batch_of(asked.names, batch, answers, checked, more, request.terms)
 
     def find_batch(self, planned: PlannedBatch, asked: BatchRequest, request: Request) -> list[Release | None]:
-        """For each plan of a batch the stored answer that will do: as good as the plan, or as it is at the least."""
+        """For each plan of a batch the stored answer that will do: as good as the plan, or as the lesser plan."""
         if request.refresh:
             return [None] * len(planned.batch.plans)
         view = planned.view
-        found = [
+        stored = [
             find_stored(self._ledger, view, one.plan, confidence=one.confidence, analyst=request.analyst, key=one.key)
             for one in _charges(planned.batch, asked, request)
         ]
-        if planned.lesser is None or None not in found:
-            return found
+        if planned.lesser is None or None not in stored:
+            return stored
         lesser = _charges(planned.lesser(), asked, request)
         return [
             find_stored(self._ledger, view, one.plan, confidence=one.confidence) if answer is None else answer
-            for answer, one in zip(found, lesser, strict=True)
+            for answer, one in zip(stored, lesser, strict=True)
         ]
-
-    def find_least(self, planned: PlannedRequest) -> Release | None:
-        """The stored answer to a question that will do."""
-        return find_stored(self._ledger, planned.view, planned.least, confidence=planned.confidence)
 
     def _answer(self, title: str, planned: PlannedRequest, request: Request) -> RequestSteps[Release]:
         """The answer to a planned request: a stored one, or a new one, after all that is missing was found."""
         if planned.plan.outline.is_declared:
             return declared_answer(planned.plan, self._ledger.total.zero, planned.confidence)
         if request.combine:
-            _check_combine(planned, request)
+            if not request.refresh:
+                raise Misconfigured(
+                    "`combine` joins a new answer with stored ones. Pass refresh=True. Nothing was charged."
+                )
+            check_combinable(planned.plan.outline)
         self._private_data.check(planned.plan.table, planned.view)
         if planned.missing and not planned.nothing:
             _check_useful(planned.plan, planned.confidence, request)
@@ -241,16 +217,30 @@ class Pipeline:
         if planned.found and (why := planned.nothing):
             check_search_keys(planned.found, request, self._ledger)
             return null_answer(planned.plan, planned.found, planned.charged, planned.confidence, why)
-        answer = None if request.refresh else self._stored(planned, request)
+        ledger, plan, check, charged = self._ledger, planned.plan, planned.check, planned.charged
+        confidence, key, result = planned.confidence, request.key, None if check is None else check.result
+        answer = None
+        if not request.refresh:
+            who: Any = {"analyst": request.analyst, "key": key}
+            answer = find_stored(ledger, planned.view, plan, confidence=confidence, lesser=planned.lesser, **who)
         if answer is None:  # not by its truth: an answer without rows is false
-            if planned.search is None or not planned.charged:
-                _check_useful(planned.plan, planned.confidence, request)
-            with after_charge(planned.charged), self._short(planned.plan, request):
-                planned, answer = yield from self._pay_one(title, planned, request)
-        check = None if planned.check is None else planned.check.checked
-        if not planned.found and check is None:
+            if planned.search is None or not charged:
+                _check_useful(plan, confidence, request)
+            with after_charge(charged), self._short(plan, request):
+                cost = ledger.budget.cost(plan.loss)
+                charge = PlannedCharge(plan, cost, confidence, title, request.body(), key)
+                older = find_all(ledger, plan.outline) if request.combine else []
+                stop = BeforeCharge(charged, (plan,), len(planned.found) + (check is not None))
+                (answer,), results, more = yield from self._pay([charge], [check], request, stop)
+                if request.combine:
+                    with after_charge(more):
+                        answer = _combine(answer, older)
+            if check is not None and check in results:
+                result, charged = results[check], charged + more
+        checked = None if check is None or result is None else Checked(check.target, result)
+        if not planned.found and checked is None:
             return answer
-        return replace(answer, found=planned.found, check=check, cost=answer.cost + planned.charged)
+        return replace(answer, found=planned.found, check=checked, cost=answer.cost + charged)
 
     @contextmanager
     def _short(self, plan: Plan, request: Request) -> Iterator[None]:
@@ -262,7 +252,7 @@ class Pipeline:
             raise reworded(error, plan, request.terms, self._ledger.budget, check=check) from None
 
     def _find_missing(self, planned: PlannedRequest, request: Request) -> RequestSteps[PlannedRequest]:
-        """The same request with all that was missing: found, charged and stored. The whole price was checked before.
+        """The request with all that was missing: found, charged and stored. The whole price was checked before.
 
         It ends with the first search that finds nothing to rely on. How many there are, and what is charged, follows
         from the plan and from what was released.
@@ -273,30 +263,14 @@ class Pipeline:
                 raise Bug("missing bounds without a search")
             more = len(planned.found) + len(planned.missing) + (planned.check is not None)
             with after_charge(planned.charged):
-                new = prepare(self._private_data, search.charge(target, request, planned.confidence))
+                new = self._private_data.prepare([search.charge(target, request, planned.confidence)])
                 yield BeforeCharge(planned.price(self._ledger.budget), (planned.plan,), more)
-                (paid,) = yield from buy(self._ledger, [new], request.analyst, planned.plan)
+                (paid,) = yield from buy(self._ledger, new, request.analyst, planned.plan)
             search.take(search_result(target, paid.plan.loss, paid.released.cells[0], paid.entry))
             charged = planned.charged + paid.cost
             with after_charge(charged):  # a refusal by what was found, which is public now
                 planned = self._planner.survey(search, request, charged)
         return planned
-
-    def _pay_one(
-        self, title: str, planned: PlannedRequest, request: Request
-    ) -> RequestSteps[tuple[PlannedRequest, Release]]:
-        """A new answer, with its check."""
-        plan, check, confidence = planned.plan, planned.check, planned.confidence
-        cost = self._ledger.budget.cost(plan.loss)
-        charge = PlannedCharge(plan, cost, confidence, title, request.body(), request.key)
-        known = find_all(self._ledger, plan.outline) if request.combine else []
-        stop = BeforeCharge(planned.charged, (plan,), len(planned.found) + (check is not None))
-        (answer,), paid, more = yield from self._pay([charge], [check], request, stop)
-        with after_charge(more):
-            answer = _combine(answer, known) if request.combine else answer
-        if check is None or not paid:
-            return planned, answer
-        return replace(planned, check=paid[check], charged=planned.charged + more), answer
 
     def _pay(
         self,
@@ -304,50 +278,31 @@ class Pipeline:
         checks: Sequence[PlannedCheck | None],
         request: Request,
         stop: BeforeCharge,
-    ) -> RequestSteps[tuple[list[Release], dict[PlannedCheck, PlannedCheck], Cost]]:
-        """New answers, the checks that they lack, and what those cost: all prepared, then all charged at once.
+    ) -> RequestSteps[tuple[list[Release], dict[PlannedCheck, CheckResult], Cost]]:
+        """New answers, results of the checks that they lack, and what those cost: all prepared, then charged at once.
 
         `stop` has what was charged for them before, and what is asked.
         """
+        free = stop.price.zero
         if not charges:
-            return [], {}, stop.price.zero
-        lacking = list(dict.fromkeys(self._lacking(charges, checks, request)))
-        budget, level = self._ledger.budget, charges[0].confidence
-        planned = [*(one.charge(request, budget, level) for one in lacking), *charges]
-        price = sum([one.cost for one in planned], stop.price.zero)
-        _check_at_most(stop.price + price, request)
-        new = [prepare(self._private_data, one) for one in planned]
-        yield replace(stop, price=price)
-        paid = yield from buy(self._ledger, new, request.analyst)
-        first, rest = paid[: len(lacking)], paid[len(lacking) :]
-        told = {
-            one: replace(one, result=check_result(p.plan.loss, one.target.labels, p.released.cells[0][0]), own=True)
-            for one, p in zip(lacking, first, strict=True)
-        }
-        releases = [one.answer(charge.confidence) for charge, one in zip(charges, rest, strict=True)]
-        return releases, told, sum([one.cost for one in first], stop.price.zero)
-
-    def _lacking(
-        self, charges: Sequence[PlannedCharge], checks: Sequence[PlannedCheck | None], request: Request
-    ) -> Iterable[PlannedCheck]:
-        """The checks that are missing. A key that was charged before buys no new answer, and so no check."""
+            return [], {}, free
+        lacking: dict[PlannedCheck, None] = {}
         for charge, check in zip(charges, checks, strict=True):
             if check is None or not check.missing:
-                continue
+                continue  # a key that was charged before buys no new answer, and so no check
             if charge.key is None or not self._ledger.knows_key(request.analyst, charge.key):
-                yield check
-
-    def _stored(self, planned: PlannedRequest, request: Request) -> Release | None:
-        """The stored answer that will do: as good as the plan, or as what the same question got the first time."""
-        return find_stored(
-            self._ledger,
-            planned.view,
-            planned.plan,
-            confidence=planned.confidence,
-            lesser=planned.lesser,
-            analyst=request.analyst,
-            key=request.key,
-        )
+                lacking[check] = None
+        planned = [check.charge(request, self._ledger.budget, charges[0].confidence) for check in lacking]
+        planned += charges
+        price = sum([one.cost for one in planned], free)
+        _check_at_most(stop.price + price, request)
+        new = self._private_data.prepare(planned)
+        yield replace(stop, price=price)
+        paid = yield from buy(self._ledger, new, request.analyst)
+        results: dict[PlannedCheck, CheckResult] = {}
+        for check, answer in zip(lacking, paid, strict=False):  # the answers follow
+            results[check] = check_result(answer.plan.loss, check.target.labels, answer.released.cells[0][0])
+        return paid[len(lacking) :], results, sum([one.cost for one in paid[: len(lacking)]], free)
 
     def _kept_answer(self, name: Hashable) -> Release | None:
         """The answer that is kept for these words, if nothing has changed since."""
@@ -358,8 +313,8 @@ class Pipeline:
 
     def _keep(self, name: Hashable, before: Hashable, marks: Hashable, answer: Release, *, settled: bool) -> None:
         """Keeps a stored answer at hand for the same words, as long as no other answer to its question is stored, no
-        table is declared anew and the data stay as they were. Where more may be said of it later, since it has searches
-        or no check serves it yet, it is not settled: it is kept as long as nothing is written at all."""
+        table is declared anew and the data stay as they were. If searches or a later check may add to it, it is not
+        settled, and kept only until anything is written."""
         match = answer.plan.outline.identity.text if settled else None
         seen = self._stamp(match), marks
         if self._ledger.state != before:
@@ -367,7 +322,7 @@ class Pipeline:
         if len(self._kept) >= REMEMBERED:
             self._kept.clear()
         for column in (*answer.released.keys, *(cell for cells in answer.released.cells for cell in cells)):
-            column.flags.writeable = False  # everybody who asks gets this answer
+            column.flags.writeable = False  # one answer for all requests
         self._kept[name] = match, seen, answer
 
     def _stamp(self, match: str | None) -> Hashable:
@@ -376,23 +331,23 @@ class Pipeline:
 
 def _charges(batch: BatchPlan, asked: BatchRequest, request: Request) -> list[PlannedCharge]:
     """The charges that a batch is made of: one for each plan, and the questions that are read off it."""
-    found, free = [], batch.budget.capacity.zero
-    for place, (plan, merged, numbers) in enumerate(zip(batch.plans, batch.merged, batch.read_off(), strict=True)):
-        key = None if request.key is None else f"batch:{sha256(repr((request.key, place)).encode()).hexdigest()}"
-        questions, title = tuple(batch.items[index].question for index in numbers), asked.title(numbers)
-        found.append(PlannedCharge(plan, free, merged.confidence, title, request.body(place), key, questions))
-    return found
+    charges, free = [], batch.budget.capacity.zero
+    for index, (plan, merged, numbers) in enumerate(zip(batch.plans, batch.merged, batch.read_off(), strict=True)):
+        key = None if request.key is None else f"batch:{sha256(repr((request.key, index)).encode()).hexdigest()}"
+        questions, title = tuple(batch.items[number].question for number in numbers), asked.title(numbers)
+        charges.append(PlannedCharge(plan, free, merged.confidence, title, request.body(index), key, questions))
+    return charges
 
 
-def _combine(newest: Release, known: Sequence[Stored]) -> Release:
+def _combine(newest: Release, older: Sequence[Stored]) -> Release:
     """A new answer joined with those that were stored before it."""
-    others = [one for one in known if one[0] != newest.entry]
+    others = [one for one in older if one[0] != newest.entry]
     with after_charge(newest.cost), saying(UNJOINED, newest.entry):
         return combined(newest, [(newest.entry, newest.plan, newest.released), *others])
 
 
 def _check_useful(plan: Plan, confidence: Fraction, request: Request) -> None:
-    """Refuses an answer that would say nothing, unless it is wanted anyway. By the plan and what the request says."""
+    """Refuses a useless answer unless it is wanted anyway. By the plan and the request alone."""
     question, rows = plan.outline.question, request.terms.assume_rows
     computed = [a for aggregate in question.aggregates for a in aggregate.arguments if not isinstance(a, Column)]
     if request.anyway or (rows is None and question.table.source is None and not computed):
@@ -405,9 +360,3 @@ def _check_at_most(price: Cost, request: Request) -> None:
     if request.at_most is not None and not price.fits(request.at_most):
         why = f"it now costs {price}, and {request.at_most} was agreed to."
         raise PriceChanged("price-changed", "the price", why, "Preview it again.", asked=price)
-
-
-def _check_combine(planned: PlannedRequest, request: Request) -> None:
-    if not request.refresh:
-        raise Misconfigured("`combine` joins a new answer with stored ones. Pass refresh=True. Nothing was charged.")
-    check_combinable(planned.plan.outline)

@@ -1,15 +1,12 @@
-"""From a request to a plan that can be paid: what it needs found is looked up first. Charges nothing, reads no rows.
+"""From a request to a plan that can be paid: stored search results, the question read with them, its plan, its check.
 
-needs -> stored search results -> the question read with them -> plan
+Charges nothing, reads no rows.
 
-Checks of what limits cut: what one costs, and which stored one serves a question.
-
-Price:      a share of the price of the question, in it and not on top of it. A question that names a precision pays so
-            much more. What is already stored costs nothing, and its part goes to the answer.
-Stored:     rules as for bounds that were found (search.py). A stored check serves if it is about the same relation and
-            keys, covers every limit of the question, and cost a quarter or more of what the question would pay for one;
-            of several the oldest, so that later ones never change what an earlier question got, and a cheap one spoils
-            nothing.
+Check:      of how many units exceed the limits of a question, where these can cut. It takes a share of the question's
+            price; with a precision it comes on top. What is stored already costs nothing, and its part goes to the
+            answer. A stored check serves if it is about the same relation and keys, covers every limit of the question,
+            and cost a quarter or more of what the question would pay for one; of several the oldest, so that later ones
+            never change what an earlier question got, and a cheap one spoils nothing.
 Checked by: tests/curator/test_check_price.py
 """
 
@@ -39,8 +36,9 @@ from lapwing.ledger.entry import LedgerView
 from lapwing.numbers import Number, inside_unit, round_down
 from lapwing.plan.bounds_search import SearchResult, Target, overlooked
 from lapwing.plan.plan import Outline, Plan, unknown_keys
+from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.question import Question
-from lapwing.plan.units_exceeding import Checked, CheckResult, UnitsExceeding, check_target
+from lapwing.plan.units_exceeding import CheckResult, UnitsExceeding, check_target
 from lapwing.privacy.budget import FINEST, Budget, Cost
 from lapwing.privacy.loss import Loss
 from lapwing.sql import read_sql
@@ -56,30 +54,16 @@ class PlannedCheck:
     price: Loss
     plan: Plan = field(compare=False)
     result: CheckResult | None
-    """The result that serves, if there is one."""
-    own: bool = False
+    """The result that serves; if none does, the best one that is stored, which a stored answer shows."""
+    missing: bool
+    """Whether no result serves."""
+    paid_here: bool = False
     """Whether this request paid for it, so that its price is part of this request's."""
-    weaker: CheckResult | None = None
-    """The best one that is stored, if none serves: told with a stored answer, for which nothing new is paid."""
-
-    @property
-    def missing(self) -> bool:
-        return self.result is None
 
     @property
     def taken(self) -> Fraction:
         """What it takes of the request's price, in the budget's currency."""
-        return self.price.amount if self.missing or self.own else Fraction(0)
-
-    @property
-    def told(self) -> CheckResult | None:
-        """What can be told."""
-        return self.weaker if self.result is None else self.result
-
-    @property
-    def checked(self) -> Checked | None:
-        """What can be told of the target's limits."""
-        return None if self.told is None else Checked(self.target, self.told)
+        return self.price.amount if self.missing or self.paid_here else Fraction(0)
 
     def charge(self, request: Request, budget: Budget, confidence: Fraction) -> PlannedCharge:
         """What buys it. With a key, a retry finds its own charge again, so it pays once."""
@@ -110,12 +94,14 @@ def find_check(view: LedgerView, request: Request, target: UnitsExceeding, plan:
     mine, price = request.part_key(target.identity), plan.loss
     stored = reversed(view.answers[target.identity.text])
     known = [(one.charge, result) for one in stored if (result := decode_check(one.payload)).covers(target)]
+    if not known:
+        return PlannedCheck(target, price, plan, None, missing=True)
     own = [result for charge, result in known if mine and (charge.analyst, charge.key) == (request.analyst, mine)]
     enough = [result for _, result in known if WORSE * result.loss.amount >= price.amount]
     if own or enough:
-        return PlannedCheck(target, price, plan, (own or enough)[0], own=bool(own))
-    best = max((result for _, result in known), key=lambda result: result.loss.amount, default=None)
-    return PlannedCheck(target, price, plan, None, weaker=best)
+        return PlannedCheck(target, price, plan, (own or enough)[0], missing=False, paid_here=bool(own))
+    best = max((result for _, result in known), key=lambda result: result.loss.amount)
+    return PlannedCheck(target, price, plan, best, missing=True)
 
 
 REMEMBERED = 256
@@ -129,24 +115,20 @@ class PlannedRequest:
 
     plan: Plan
     lesser: Callable[[], Plan] | None
-    """Makes what the question gets if all that it needs has to be found and checked: a stored answer that is as good
-    will do. None if that is the plan."""
+    """Makes the plan for the case that all searches and checks must be paid: a stored answer that is as good will do.
+    None if that is the plan itself."""
     check: PlannedCheck | None
-    """How much limits cut, where they can."""
+    """The check of its limits, where these can cut."""
     view: LedgerView
     """What the ledger has of it."""
     confidence: Fraction
     facts: Facts
-    """What is asked, by declared facts alone: nothing that was found is part of it."""
+    """The question by declared facts alone, without results of searches."""
     charged: Cost
     """What was charged for searches and checks now."""
     found: tuple[SearchResult, ...] = ()
     missing: tuple[Target, ...] = ()
     search: Search | None = None
-
-    @property
-    def least(self) -> Plan:
-        return self.plan if self.lesser is None else self.lesser()
 
     def price(self, budget: Budget) -> Cost:
         """What the answer will cost, and the searches and the check that it still needs."""
@@ -158,8 +140,8 @@ class PlannedRequest:
     @property
     def nothing(self) -> str:
         """Why there is no answer: a search found nothing to rely on. By the plan and what was released alone."""
-        one = next((found for found in self.found if found.is_nothing), None)
-        return "" if one is None or self.search is None else nothing_found(one, self.search.again(one))
+        vain = next((result for result in self.found if result.is_nothing), None)
+        return "" if vain is None or self.search is None else nothing_found(vain, self.search.again(vain))
 
     @property
     def overlooked(self) -> int:
@@ -174,9 +156,9 @@ class PlannedBatch:
 
     batch: BatchPlan
     lesser: Callable[[], BatchPlan] | None
-    """The same if everything had to be checked; None if that is no other."""
+    """The same if everything had to be checked; None if that is the same."""
     checks: tuple[PlannedCheck | None, ...]
-    """For each plan, the check that tells of its limits. Plans over the same rows and keys share one."""
+    """The check of the limits of each plan. Plans over the same rows and keys share one."""
     view: LedgerView
     """What the ledger has of them."""
 
@@ -186,35 +168,47 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
-        self.read_query = lru_cache(maxsize=REMEMBERED)(partial(read_query, catalog))
+        self._read_query = lru_cache(maxsize=REMEMBERED)(partial(read_query, catalog))
+        self._searches = any(table.auto or any(field.auto for field in table.fields) for table in catalog.tables)
+        """Whether the steward lets bounds or limits be found."""
 
     def read(self, question: Any, today: date | None = None) -> Question:
         """The question in SQL or as an Ibis expression, asked on this date."""
         if isinstance(question, StatementPart):
             return reader_of(question, today)(self._catalog)
         text = question if isinstance(question, str) else as_sql(question)
-        found = self.read_query(text, today)
-        return found if isinstance(found, Question) else read_sql(text, self._catalog, today)
+        parsed = self._read_query(text, today)
+        return parsed if isinstance(parsed, Question) else read_sql(text, self._catalog, today)
+
+    def statement(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
+        """The statement and its text, if the question is one and no ordinary question."""
+        if isinstance(question, StatementPart):
+            return None
+        text = question if isinstance(question, str) else as_sql(question)
+        parsed = self._read_query(text, today)
+        return (text, parsed) if isinstance(parsed, SplitStatement) else None
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
-        terms, free = request.terms, self._ledger.total.zero
+        terms, budget = request.terms, self._ledger.budget
+        free = budget.capacity.zero
         if not isinstance(asked, QuestionRequest):
             outline = asked.outline(self._catalog)
-            terms.price(self._ledger.budget)  # refused first if none is named, since no precision can be
+            terms.price(budget)  # refused first if none is named, since no precision can be
             confidence = _confidence(outline.table, terms.confidence)
             return PlannedRequest(*self._checked(outline, confidence, terms, terms, request), confidence, None, free)
-        question = asked.question
-        read = reader_of(question, request.today)
+        if not self._searches and not terms.automatic.bounds and not terms.automatic.limits:
+            return self._plan_or_hint(asked.question, request, free)
+        read = reader_of(asked.question, request.today)
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
-            return self._plan_or_hint(question, read, request, free)
-        stored, budget = partial(stored_results, self._ledger, request), self._ledger.budget
+            return self._plan_or_hint(asked.question, request, free)
+        stored = partial(stored_results, self._ledger, request)
         search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
         return self.survey(search, request, free)
 
     def survey(self, search: Search, request: Request, charged: Cost) -> PlannedRequest:
-        """The plan with all that was found by now."""
+        """The plan with the results of all searches by now."""
         seen = search.look()
         if seen.missing and search.within:
             refuse(
@@ -275,8 +269,7 @@ class Planner:
         budget, target = self._ledger.budget, check_target(outline) if self.check_share(terms) else None
 
         def made(on: Terms, more: Fraction = Fraction(0)) -> Plan:
-            on = replace(on, taken=on.taken + more) if more else on
-            return price_on_terms(outline, budget, on, confidence, self._delta_left)
+            return price_on_terms(outline, budget, on, confidence, self._delta_left, taken=on.taken + more)
 
         if target is None:
             lesser = None if terms.taken == least.taken else partial(made, least)
@@ -298,7 +291,7 @@ class Planner:
 
     def _look(self, outlines: Sequence[Outline], checks: Iterable[str] = ()) -> LedgerView:
         """What the ledger has of these questions and checks: in one read."""
-        tables = dict.fromkeys(base.name for one in outlines for base in one.table.bases if not base.public)
+        tables = dict.fromkeys([base.name for one in outlines for base in one.table.bases if not base.public])
         offers = [one.identity.text for one in outlines if not one.is_declared]
         return self._ledger.look(offers=offers, answers=checks, tables=tables)
 
@@ -306,7 +299,7 @@ class Planner:
         """The share of the price that a check takes."""
         return self._check if terms.check is None else read_check(terms.check)
 
-    def _plan_or_hint(self, asked: Any, read: QuestionReader, request: Request, free: Cost) -> PlannedRequest:
+    def _plan_or_hint(self, asked: Any, request: Request, free: Cost) -> PlannedRequest:
         """The plan; a refusal says so if bounds or limits that can be found are all that is missing."""
         question, terms = None, request.terms
         try:
@@ -318,7 +311,8 @@ class Planner:
         except Refused as error:
             if error.code == "unbounded-groups" and question is not None and not self._ledger.budget.capacity.delta:
                 refuse(*unknown_keys(question))  # a limit on groups would not help: no delta selects them
-            hint = "" if question is not None and not is_refused(question) else self._hint(read)
+            findable = question is None or is_refused(question)
+            hint = self._hint(reader_of(asked, request.today)) if findable else ""
             refuse(error.code, error.part, error.why, f"{error.instead}{hint}")
 
     def _hint(self, read: QuestionReader) -> str:
@@ -343,8 +337,8 @@ def reader_of(question: Any, today: date | None) -> QuestionReader:
     match question:
         case str():
             return partial(read_sql, question, today=today)
-        case StatementPart(text=text, place=place):
-            return lambda catalog: read_statement(text, catalog, today).parts[place]
+        case StatementPart(text=text, index=index):
+            return lambda catalog: read_statement(text, catalog, today).parts[index]
         case _:
             return partial(read_sql, as_sql(question), today=today)
 

@@ -70,7 +70,7 @@ class Terms:
             )
         if self.share is not None:
             return budget.share(self.share, delta=delta)
-        return budget.price(epsilon=positive(0 if self.epsilon is None else self.epsilon, "epsilon"), delta=delta)
+        return budget.price(epsilon=0 if self.epsilon is None else self.epsilon, delta=delta)
 
     def price_in_epsilon(self, budget: Budget) -> Fraction:
         """The epsilon at which one question has this price; of a share rounded down where it is a root."""
@@ -114,9 +114,19 @@ def outline_on_terms(question: Question, terms: Terms, confidence: Fraction) -> 
     return make_outline(question, counted=terms.within is None, confidence=confidence, intervals=intervals)
 
 
-def price_on_terms(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
-    """The plan at the price that the terms name or ask for; raises Refused if there is none."""
-    return priced(outline, _prices(outline, budget, terms, confidence, left))
+def price_on_terms(
+    outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left, taken: Fraction | None = None
+) -> Plan:
+    """The plan at the price that the terms name or ask for, less what is taken of it; raises Refused."""
+    if outline.is_declared:
+        return priced(outline, Prices(()))
+    require_one_price(terms)
+    delta = _delta(outline, budget, terms, left)
+    if terms.within is not None:
+        rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
+        return priced(outline, prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows))
+    price, taken = terms.price(budget, delta), terms.taken if taken is None else taken
+    return priced(outline, equal_prices(outline, price.minus(budget.accounting.rules.loss(taken)) if taken else price))
 
 
 def require_one_price(terms: Terms) -> None:
@@ -126,18 +136,6 @@ def require_one_price(terms: Terms) -> None:
             "say one of three: how exact the answer must be, within=50; what it may cost, epsilon=0.1; or a share of "
             "the whole budget, share=0.05. Nothing was charged."
         )
-
-
-def _prices(outline: Outline, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Prices:
-    if outline.is_declared:
-        return Prices(())
-    require_one_price(terms)
-    delta = _delta(outline, budget, terms, left)
-    if terms.within is not None:
-        rows = None if terms.assume_rows is None else min(count(terms.assume_rows, "assume_rows"), _MOST_ROWS)
-        return prices_within(outline, budget, terms.within, confidence, delta=delta, assume_rows=rows)
-    price = terms.price(budget, delta)
-    return equal_prices(outline, price.minus(budget.accounting.rules.loss(terms.taken)))
 
 
 def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fraction:

@@ -1,37 +1,41 @@
 """The private rows: the only door to the engine. What comes out of it is noisy, or one bit of a session.
 
-Whatever reads rows takes two steps. The first, `prepare_...`, comes before the charge: queries are written and parsed,
-noise is drawn, an answer is made from no rows. What cannot be prepared is a fault of ours and costs nothing. It returns
-the second, which reads the rows, to be called once after the charge. Whatever goes wrong there is reported by one
+Whatever reads rows takes two steps. The first, `prepare` or `prepare_probe`, comes before the charge: queries are
+written and parsed, noise is drawn, an answer is made from no rows. What fails here is a fault of ours and is free. It
+returns the second, which reads the rows, to be called once after the charge. Whatever fails there is reported by one
 constant sentence, and stays charged: the cause may hold data, so only its kind goes to the operator's log.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import TypeVar
+from functools import partial
+from hashlib import sha256
+from typing import Any, TypeVar
 
 from lapwing.answers.computed import rehearse_statement
 from lapwing.answers.stored import encode
-from lapwing.curator.policy import declaration
+from lapwing.curator.purchase import PlannedCharge, Purchase
 from lapwing.curator.query_cache import QueryCache
 from lapwing.curator.watch import Look
 from lapwing.engines.dialect import EngineQuery
-from lapwing.engines.engine import Engine
+from lapwing.engines.engine import Engine, Origin
 from lapwing.engines.time_limit import prolonged
 from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
-from lapwing.expressions.table import Catalog, Table
-from lapwing.ledger import Ledger
+from lapwing.expressions.table import Catalog, Field, Table
+from lapwing.expressions.types import Interval, Value
+from lapwing.ledger import Declaration, Ledger
 from lapwing.ledger.entry import LedgerView
 from lapwing.noise import SYSTEM
-from lapwing.plan.add_noise import Released, fetched, release
+from lapwing.plan.add_noise import Arranged, Released, fetched, release
 from lapwing.plan.plan import Plan
 from lapwing.plan.postprocessed import SplitStatement
-from lapwing.plan.query import queries
-from lapwing.plan.question import Question, steps
+from lapwing.plan.query import Queries, queries
+from lapwing.plan.question import steps
 
 _LOG = logging.getLogger("lapwing.curator")
 _T = TypeVar("_T")
@@ -51,25 +55,28 @@ class PrivateData:
 
     def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger) -> None:
         self._private = [table for table in catalog.tables if not table.public]
-        self._public = [table for table in catalog.tables if table.public]
-        self._engine = engine
-        self._prepared = QueryCache(engine)
-        self._ledger = ledger
-        self._declare_versions()
+        self._engine, self._ledger, self._queries = engine, ledger, QueryCache(engine)
+        for table in self._private:  # new data are checked before anything is charged
+            if ledger.version(table.name) != table.version:
+                engine.check(table)
+        private, public = (
+            [declaration(table, engine.origin(table)) for table in catalog.tables if table.public == side]
+            for side in (False, True)
+        )
+        ledger.declare(private, public=public)
 
-    def prepare_release(
-        self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None
-    ) -> Callable[[], tuple[Released, bytes]]:
-        """For the noisy cells of a plan, off which its own question is read, or these, and their bytes."""
-        asked = _prepare(lambda: self._prepared.rehearse(plan, confidence, questions)).prepared(_in_time(plan.question))
-
-        def read() -> tuple[Released, bytes]:
-            with self._engine.snapshot() as fetch:
-                cells = fetched(plan, asked, fetch)
-            released = release(plan, cells)
-            return released, encode(plan, released)
-
-        return lambda: _run(read)
+    def prepare(self, charges: Sequence[PlannedCharge]) -> list[Purchase]:
+        """What these charges buy: noisy cells and their bytes."""
+        with _preparing():
+            written = [self._queries.rehearse(one.plan, one.confidence, one.questions) for one in charges]
+        purchases = []
+        for charge, asked in zip(charges, written, strict=True):
+            plan = charge.plan
+            if (factor := steps(plan.question)) > 1:
+                asked = asked.prepared(partial(_in_time, factor))
+            read = partial(self._read, plan, asked, partial(_release, plan))
+            purchases.append(Purchase(charge.charge, plan, charge.confidence, read))
+        return purchases
 
     def check_forms(self, plan: Plan) -> None:
         """Refuses a plan that the engine lacks a form for. Asks the engine nothing."""
@@ -80,18 +87,28 @@ class PrivateData:
 
     def prepare_steps(self, statement: SplitStatement, confidence: Fraction) -> None:
         """For the steps above the release: they run on tables without rows first."""
-        _prepare(lambda: rehearse_statement(statement, confidence))
+        with _preparing():
+            rehearse_statement(statement, confidence)
 
     def prepare_probe(self, plan: Plan) -> Callable[[Look], bool]:
         """For one bit of the exact cells, in a session that was paid before."""
-        asked = _prepare(lambda: self._prepared.queries(plan))
+        with _preparing():
+            asked = self._queries.queries(plan)
+        return partial(self._read, plan, asked)
 
-        def read(look: Look) -> bool:
-            with self._engine.snapshot() as fetch:
-                cells = fetched(plan, asked, fetch)
-            return look(cells)
+    def _read(self, plan: Plan, asked: Queries, use: Callable[[Arranged], _T]) -> _T:
+        """The use of the exact cells, which no frame of an error holds."""
+        try:
+            return use(self._cells(plan, asked))
+        except Exception as error:  # noqa: BLE001 (any message could depend on the data)
+            kind = type(error).__name__
+        incident = f"{SYSTEM.integer(48):012x}"
+        _LOG.error("incident %s: %s", incident, kind)
+        raise EngineFailed(incident)  # outside the handler: the cause must not travel along as __context__
 
-        return lambda look: _run(lambda: read(look))
+    def _cells(self, plan: Plan, asked: Queries) -> Arranged:
+        with self._engine.snapshot() as fetch:
+            return fetched(plan, asked, fetch)
 
     def check(self, table: Table, view: LedgerView | None = None) -> None:
         """Refuses if the data are not those that the version was declared for, as the ledger has it then or now."""
@@ -118,39 +135,59 @@ class PrivateData:
     def close(self) -> None:
         self._engine.close()
 
-    def _declare_versions(self) -> None:
-        """Tells the ledger which tables are asked about, before anything is charged; new data are checked first."""
-        for table in self._private:
-            if self._ledger.version(table.name) != table.version:
-                self._engine.check(table)
-        private, public = (
-            [declaration(table, self._engine.origin(table)) for table in side] for side in (self._private, self._public)
-        )
-        self._ledger.declare(private, public=public)
+
+def _release(plan: Plan, cells: Arranged) -> tuple[Released, bytes]:
+    released = release(plan, cells)
+    return released, encode(plan, released)
 
 
-def _in_time(question: Question) -> Callable[[EngineQuery], EngineQuery]:
-    """Gives a query the time of a question."""
-    many = steps(question)
-    return lambda query: query if many == 1 else replace(query, seconds=prolonged(query.seconds, many))
+def _in_time(factor: int, query: EngineQuery) -> EngineQuery:
+    """The query with the time of a question of this many steps."""
+    return replace(query, seconds=prolonged(query.seconds, factor))
 
 
-def _prepare(work: Callable[[], _T]) -> _T:
-    """The result of what needs no rows. If it fails, its cause is a function of the question and may be seen."""
+@contextmanager
+def _preparing() -> Iterator[None]:
+    """If what needs no rows fails inside, its cause is a function of the question and may be seen."""
     try:
-        return work()
+        yield
     except LapwingError:  # such as a form that the engine lacks, or a server that cannot be reached
         raise
     except Exception as error:
         raise Bug(UNREADY.format(kind=type(error).__name__), free=True) from error
 
 
-def _run(work: Callable[[], _T]) -> _T:
-    """The result of what reads rows."""
-    try:
-        return work()
-    except Exception as error:  # noqa: BLE001 (any message could depend on the data)
-        kind = type(error).__name__
-    incident = f"{SYSTEM.integer(48):012x}"
-    _LOG.error("incident %s: %s", incident, kind)
-    raise EngineFailed(incident)  # outside the handler: the cause must not travel along as __context__
+_LISTED = 50  # values that an entry of the ledger lists; of more it keeps their number and hash
+
+
+def declaration(table: Table, origin: Origin) -> Declaration:
+    """What a steward declared of a table, as the ledger records it."""
+    limits = {
+        "rows_per_unit": table.rows_per_unit,
+        "groups_per_unit": table.groups_per_unit,
+        "auto": sorted(limit.value for limit in table.auto),
+        "columns": {field.name: _column(field) for field in table.fields},
+    }
+    return Declaration(table.name, table.version, table.unit, origin.fingerprint, origin.place, origin.part, limits)
+
+
+def _column(field: Field) -> dict[str, Any]:
+    declared = {
+        "bounds": "auto" if field.auto else _interval(field.bounds),
+        "unit_bounds": _interval(field.unit_bounds),
+        "values": _values(field.values),
+        "edges": _values(field.edges),
+        "zone": field.zone,
+    }
+    return {"type": field.type.value, **{name: value for name, value in declared.items() if value}}
+
+
+def _interval(interval: Interval | None) -> list[str] | None:
+    return None if interval is None else [str(interval.low), str(interval.high)]
+
+
+def _values(values: Sequence[Value]) -> list[str | None] | dict[str, Any]:
+    listed = [None if value is None else str(value) for value in values]
+    if len(listed) <= _LISTED:
+        return listed
+    return {"count": len(listed), "sha256": sha256(repr(listed).encode()).hexdigest()}

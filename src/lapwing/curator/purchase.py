@@ -1,21 +1,14 @@
 """What a charge buys: a plan whose rows are read once and stored, whether it answers, checks limits or finds bounds.
 
-    find      an answer that is stored and good enough costs nothing
-    prepare   the engine's text is written, and an answer is made from no rows
-    buy       reserve, [before rows], read, [before store], settle: in the steps of purchase.py
-
-Nothing reads private rows before the charge is durable, and nothing is refunded after.
-
-A request in steps: it stops before each charge, before rows are read and before answers are stored.
-
-A request is a generator that returns its answer. A program runs it at once. A server resumes it at times that depend on
-the plan alone: a charge shows in the budget, and a stored answer is free for everyone from then on, so both moments can
-be seen.
+A request is a generator that returns its answer and stops at moments that others can see: a charge shows in the budget,
+and a stored answer is free for everyone from then on. A program runs it without a pause. A server resumes it at times
+that depend on the plan alone.
 
 Guarantee:  before the first stop nothing is charged and no row is read. After `BeforeCharge` everything is charged in
             one transaction, and no row is read. After `BeforeRows` rows are read, nothing is charged, and the ledger is
             neither read nor written: the outcome does not depend on what else had happened by then. The next stop is
-            `BeforeStore`, also if reading failed; after it the answers are stored, and a failure is raised.
+            `BeforeStore`, also if reading failed; after it the answers are stored, and a failure is raised. Nothing is
+            refunded.
 Lost:       if the process ends before the store, the answer is lost and the charge is not.
 Checked by: tests/curator/test_stages.py, tests/server/test_moments.py
 """
@@ -34,7 +27,6 @@ from typing import TypeVar
 from lapwing.answers.answer import Release
 from lapwing.answers.combine import Stored
 from lapwing.answers.stored import best_terms, decode, enough_terms, prices_in, terms_of
-from lapwing.curator.private_data import PrivateData
 from lapwing.errors import AnswerLost, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Charge, Ledger, Reservation
 from lapwing.ledger.entry import LedgerView, NewAnswer, Offer
@@ -108,7 +100,7 @@ class PlannedCharge:
     cost: Cost
     confidence: Fraction
     title: str
-    """What was asked, for the reader of the ledger."""
+    """What was asked, for readers of the ledger."""
     body: str
     key: str | None
     questions: tuple[Question, ...] | None = None
@@ -116,7 +108,7 @@ class PlannedCharge:
 
     @property
     def charge(self) -> Charge:
-        """What the ledger is told."""
+        """As the ledger records it."""
         note, plan = {"question": self.title}, self.plan
         if self.questions != ():
             note |= {"plan": plan.question.canonical(), "version": plan.table.version}
@@ -129,21 +121,8 @@ class Purchase:
 
     charge: Charge
     plan: Plan
+    confidence: Fraction
     read: Callable[[], tuple[Released, bytes]]
-
-
-@dataclass(frozen=True, slots=True)
-class PaidAnswer:
-    """What a charge bought, and what was charged for it now."""
-
-    plan: Plan
-    released: Released
-    cost: Cost
-    entry: int
-
-    def answer(self, confidence: Fraction) -> Release:
-        """What it is to the one who asked."""
-        return Release(self.plan, self.released, self.cost, self.entry, confidence)
 
 
 def find_stored(
@@ -156,11 +135,8 @@ def find_stored(
     analyst: str = "",
     key: str | None = None,
 ) -> Release | None:
-    """The best answer paid before, if none of its errors is larger than asked; of equal ones the newest.
-
-    A key that this request was paid with gives its own answer back. Where no answer is as good as the plan, one
-    that is as good as the lesser plan will do.
-    """
+    """The best stored answer whose errors are no larger than the plan's, else than the lesser plan's; the newest of
+    equal ones. A key that this request was paid with gives its own answer back."""
     outline, match = plan.outline, plan.outline.identity.text
     own = None if key is None else ledger.paid_with(match, analyst, key)
     if own is None:
@@ -177,77 +153,75 @@ def find_stored(
 
 
 def find_all(ledger: Ledger, outline: Outline) -> list[Stored]:
-    """All answers that are stored for a question, the newest first."""
-    found = ledger.find_answers(outline.identity.text)
-    return [(answer.charge.seq, *decode(outline, answer.payload)) for answer in found]
-
-
-def prepare(private_data: PrivateData, planned: PlannedCharge) -> Purchase:
-    """Whatever a charge needs that needs no rows."""
-    read = private_data.prepare_release(planned.plan, planned.confidence, planned.questions)
-    return Purchase(planned.charge, planned.plan, read)
+    """All stored answers to a question, the newest first."""
+    answers = ledger.find_answers(outline.identity.text)
+    return [(answer.charge.seq, *decode(outline, answer.payload)) for answer in answers]
 
 
 def buy(
     ledger: Ledger, purchases: Sequence[Purchase], analyst: str, search: Plan | None = None
-) -> RequestSteps[list[PaidAnswer]]:
+) -> RequestSteps[list[Release]]:
     """Charges for all of them or none, in one transaction. Then rows are read for each, and all are stored together.
 
-    `search` is the plan of what is asked, if this only finds what it needs. What was read before a failure is stored,
-    when it may be; the failure is raised after that, so that it does not show earlier than an answer would.
+    `search` is the plan of what is asked, if this only finds what it needs. What was read before a failure is stored
+    if possible; the failure is raised after that, so that it does not show earlier than an answer would.
     """
     made = ledger.reserve_all([one.charge for one in purchases], analyst=analyst)
-    total = reduce(add, [one.cost for one in made])
-    with after_charge(total), _of_several(made, ALL):
-        bought = [_again(ledger, one.plan, reservation) for one, reservation in zip(purchases, made, strict=True)]
+    with _charged(made, ALL):
+        pairs = zip(purchases, made, strict=True)
+        bought = [None if charge.fresh else _paid_before(ledger, one, charge) for one, charge in pairs]
     yield BeforeRows()
-    paid: list[PaidAnswer] = []
+    answers: list[Release] = []
     new: list[NewAnswer] = []
     failure: BaseException | None = None
     try:
-        with after_charge(total), _of_several(made, ALL):
+        with _charged(made, ALL):
             for one, reservation, again in zip(purchases, made, bought, strict=True):
-                if again is None:
-                    released, payload = one.read()
-                    match, terms = one.plan.outline.identity.text, terms_of(one.plan.prices)
-                    new.append(NewAnswer(reservation, payload, match, terms))
-                    paid.append(PaidAnswer(one.plan, released, reservation.cost, reservation.seq))
-                else:
-                    paid.append(again())
+                if again is not None:
+                    answers.append(again())
+                    continue
+                released, payload = one.read()
+                new.append(NewAnswer(reservation, payload, one.plan.outline.identity.text, terms_of(one.plan.prices)))
+                answers.append(Release(one.plan, released, reservation.cost, reservation.seq, one.confidence))
     except BaseException as error:  # noqa: BLE001 (raised below)
         failure = error
     yield BeforeStore(tuple(new), search if failure is None else None)
     if new:
-        with after_charge(total), _of_several(made, UNSTORED), saying(LOST, new[-1].reservation.seq):
+        with _charged(made, UNSTORED), saying(LOST, new[-1].reservation.seq):
             ledger.settle_all(new)
     if failure is None:
-        return paid
+        return answers
     try:
         raise failure
     finally:
         failure = None  # its traceback holds this frame
 
 
-def _again(ledger: Ledger, plan: Plan, reservation: Reservation) -> Callable[[], PaidAnswer] | None:
-    """Reads what this charge bought before; None if it was made now, and buys something new."""
-    if reservation.fresh:
-        return None
-    payload = None if reservation.unanswered else ledger.answer(reservation.seq, plan.outline.identity.text)
+def _paid_before(ledger: Ledger, purchase: Purchase, reservation: Reservation) -> Callable[[], Release]:
+    """Reads what this charge bought before. The ledger is asked now, and what it lacks is refused later."""
+    outline = purchase.plan.outline
+    payload = None if reservation.unanswered else ledger.answer(reservation.seq, outline.identity.text)
 
-    def read() -> PaidAnswer:
+    def read() -> Release:
         if reservation.unanswered:
             raise AnswerLost(UNANSWERED)
         if payload is None:  # the request is the same, and what the steward declares is not
             raise Misconfigured(OTHERWISE)
-        return PaidAnswer(*decode(plan.outline, payload), reservation.cost.zero, reservation.seq)
+        plan, released = decode(outline, payload)
+        return Release(plan, released, reservation.cost.zero, reservation.seq, purchase.confidence)
 
     return read
 
 
 def _best_of(offered: Mapping[str, Offer], plan: Plan, confidence: Fraction) -> str | None:
     """The terms of the best answer that is offered, if it is as good as the plan."""
-    with _reading_terms():
+    try:
         first = best_terms(offered)
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
+        raise LedgerFailed(
+            "The ledger is damaged. The terms of a stored answer cannot be read. No answer is given. "
+            "Run `lapwing ledger verify`."
+        ) from None
     return _best(plan, confidence, first) or _best(plan, confidence, enough_terms(offered, terms_of(plan.prices)))
 
 
@@ -267,8 +241,7 @@ def after_charge(cost: Cost) -> Iterator[None]:
     try:
         yield
     except LapwingError as error:
-        if cost:
-            error.charged = cost if error.charged is None else cost + error.charged
+        _add_charged(error, cost)
         raise
 
 
@@ -282,23 +255,17 @@ def saying(words: str, entry: int) -> Iterator[None]:
 
 
 @contextmanager
-def _of_several(made: Sequence[Reservation], words: str) -> Iterator[None]:
-    """If one of several charges buys nothing, says that the others stay charged too."""
+def _charged(made: Sequence[Reservation], words: str) -> Iterator[None]:
+    """Adds to an error of ours what these charges cost, and that all of them stay, if there are several."""
     try:
         yield
     except LapwingError as error:
         if len(made) > 1:
             error.more = words.format(first=made[0].seq, last=made[-1].seq)
+        _add_charged(error, reduce(add, [one.cost for one in made]))
         raise
 
 
-@contextmanager
-def _reading_terms() -> Iterator[None]:
-    """If the terms of a stored answer cannot be read inside, says that the ledger is damaged."""
-    try:
-        yield
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
-        raise LedgerFailed(
-            "The ledger is damaged. The terms of a stored answer cannot be read. No answer is given. "
-            "Run `lapwing ledger verify`."
-        ) from None
+def _add_charged(error: LapwingError, cost: Cost) -> None:
+    if cost:
+        error.charged = cost if error.charged is None else cost + error.charged

@@ -3,32 +3,24 @@
 Guarantee:  the text is, letter by letter, the one written for the plan by itself; and a rehearsal is skipped only if an
             indistinguishable one succeeded.
 Proof:      text and rehearsal are made from a plan with a mark in place of its WHERE, so nothing else can reach them,
-            and are kept under the structural key of that whole plan: selection, prices, limits, bounds and all
-            (query_cache.py). The mark stands where the WHERE would, in brackets of its own, and the text of an
-            expression does not depend on what surrounds it, so the WHERE is written in its place. If the mark does not
-            occur exactly once, as when an analyst wrote it too, and for plans without a structural key, everything is
-            written in full. Salt and dialect are those of the one engine.
-Checked by: tests/curator/test_query_cache.py, tests/engines/test_again.py
-
-What a value is made of, in full: a key under which the result of a function of that value may be kept.
-
-`==` will not do. It leaves out fields that are declared with compare=False, such as the bounds of a column, and to it
-1, 1.0 and TRUE are one number.
-
-Guarantee:  two values of equal likeness cannot be told apart by a function that reads their fields and constants. What
-            is made of a kind that is not listed here has no likeness, so nothing is kept for it.
-Proof:      a likeness lists, from the outside in, the class of every part, then all fields that a dataclass is made
-            from in their order, all members of a tuple after their number, or the constant itself. So it can be read
-            back, part by part, into values of the same classes, fields and constants. Declared tables and operators
-            stand for themselves: equal only if they are one object, which the likeness keeps alive.
-Checked by: tests/expressions/test_structural_key.py, tests/curator/test_query_cache.py
-
-An answer from no rows, made before the charge: what can fail without data fails here, and costs nothing.
-
-Everything that follows the engine's query runs once on cells of zero in a few groups: the samplers with their tables,
-the selection of keys, the encoding for the ledger, and what stands above the aggregation. It is a function of the plan,
-so nothing about the data follows from it; what it draws is thrown away.
-Checked by: tests/answers/test_rehearsal.py
+            and are kept under the structural key of that whole plan: selection, prices, limits, bounds and all.
+            The mark stands where the WHERE would, in brackets of its own, and the text of an expression does not depend
+            on what surrounds it, so the WHERE is written in its place. If the mark does not occur exactly once, as when
+            an analyst wrote it too, and for plans without a structural key, everything is written in full. Salt and
+            dialect are those of the one engine.
+Key:        `==` will not do: it leaves out fields that are declared with compare=False, such as the bounds of a column,
+            and to it 1, 1.0 and TRUE are one number. The structural key lists, from the outside in, the class of every
+            part, then all fields that a frozen dataclass is made from in their order, all members of a tuple after
+            their number, or the constant itself. So it can be read back into values of the same classes, fields and
+            constants: two values of one key cannot be told apart by a function that reads those. Declared tables and
+            operators stand for themselves: equal only if they are one object, which the key keeps alive. A value with a
+            part of any other kind has no key.
+Rehearsal:  an answer from no rows, made before the charge: what can fail without data fails here, and costs nothing.
+            Everything that follows the engine's query runs once on cells of zero in a few groups: the samplers, the
+            selection of keys, the encoding for the ledger, and what stands above the aggregation. It is a function of
+            the plan, so nothing about the data follows from it; what it draws is thrown away.
+Checked by: tests/curator/test_query_cache.py, tests/engines/test_again.py, tests/expressions/test_structural_key.py,
+            tests/answers/test_rehearsal.py
 """
 
 from __future__ import annotations
@@ -79,42 +71,42 @@ class _Itself:
         return isinstance(other, _Itself) and other.value is self.value
 
 
+class _Unlisted(Exception):
+    """A value of a kind that has no key."""
+
+
 def likeness(value: object) -> Hashable | None:
-    """The key of a value; None if it has none."""
+    """The structural key of a value; None if it has none."""
     try:
         return _whole(value)
     except _Unlisted:
         return None
 
 
-class _Unlisted(Exception):
-    """A value of a kind that has no likeness."""
-
-
 def _whole(value: object) -> Hashable:
     """Every part, outermost first, each before the parts inside it."""
-    found: list[Any] = []
+    parts: list[Any] = []
     todo: list[Any] = [value]
     while todo:
         part = todo.pop()
         kind = type(part)
-        found.append(kind)
+        parts.append(kind)
         if kind in _CONSTANTS or (kind is datetime and part.tzinfo is None):
-            found.append(part)
+            parts.append(part)
         elif kind is Fraction:
-            found += part.numerator, part.denominator
+            parts += part.numerator, part.denominator
         elif kind is tuple:
-            found.append(len(part))
+            parts.append(len(part))
             todo.extend(part[::-1])
         elif kind is frozenset:
-            found.append(frozenset(map(_whole, part)))
+            parts.append(frozenset(map(_whole, part)))
         elif kind is Operator or (kind is Table and part.source is None):
-            found.append(_Itself(part))
+            parts.append(_Itself(part))
         elif issubclass(kind, Enum):
-            found.append(part.name)
+            parts.append(part.name)
         else:
             todo.extend((_READERS.get(kind) or _reader(kind))(part)[::-1])
-    return tuple(found)
+    return tuple(parts)
 
 
 def _reader(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
@@ -123,7 +115,7 @@ def _reader(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
     if terms is None or not terms.frozen:
         raise _Unlisted
     names = tuple(field.name for field in fields(kind) if field.init)
-    _READERS[kind] = attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, n) for n in names)
+    _READERS[kind] = attrgetter(*names) if len(names) > 1 else lambda value: tuple([getattr(value, n) for n in names])
     return _READERS[kind]
 
 
@@ -148,9 +140,9 @@ def rehearse(plan: Plan, confidence: Fraction, questions: Sequence[Question]) ->
 
 def _shortened(plan: Plan) -> Plan:
     """The plan with as few of its public groups as it can be answered for: one, or as many as it chooses."""
-    if plan.outline.domain is None:
+    if not plan.domain:
         return plan
-    least = max(1, *(kind.chosen_groups for kind in plan.outline.kinds))
+    least = max([1, *[kind.chosen_groups for kind in plan.outline.kinds]])
     if plan.outline.groups is not None:
         return replace(plan, outline=replace(plan.outline, groups=plan.outline.groups[:least]))
     return replace(plan, outline=replace(plan.outline, domain=_leading(plan.domain, least)))
@@ -160,15 +152,14 @@ def _leading(domain: Sequence[tuple[Value, ...]], least: int) -> tuple[tuple[Val
     """The first values of each key, so few that they just make `least` groups."""
     kept = []
     for values in domain:
-        many = min(len(values), least)
-        kept.append(values[:many])
-        least = -(-least // max(1, many))
+        kept.append(values[:least])
+        least = -(-least // max(1, len(kept[-1])))
     return tuple(kept)
 
 
 def _zeros(plan: Plan) -> Arranged:
     size = plan.group_count or 1
-    cells = tuple(measure.kind.empty(measure, size) for measure in plan.measures)
+    cells = tuple([measure.kind.empty(measure, size) for measure in plan.measures])
     if plan.outline.domain is not None:
         return Arranged((), None, cells)
     keys = tuple(objects([_VALUES[key.type or Type.TEXT]] * size) for key in plan.question.keys)
@@ -200,23 +191,24 @@ class QueryCache:
     def rehearse(self, plan: Plan, confidence: Fraction, questions: Sequence[Question] | None = None) -> Queries:
         """The same, after answering the plan's own question, or these, without rows; raises what would go wrong.
 
-        What has no question, such as a check, is stored once and asked for hardly ever again: it is not kept."""
+        A plan without a question, such as a check, is stored once and hardly ever asked again: it is not kept."""
         if questions == ():
             rehearse(plan, confidence, ())
-            return self._in_full(plan)
+            return queries(plan).prepared(self._engine.prepare)
         bare = _bare_plan(plan)
         key, others = _key(bare), None if questions is None else tuple(map(_bare_question, questions))
-        made, seen = self._queries(plan, bare, key), confidence if others is None else likeness((confidence, others))
-        if key is None or seen is None or (key, seen) not in self._rehearsed:
+        prepared = self._queries(plan, bare, key)
+        rehearsal = key, confidence if others is None else likeness((confidence, others))
+        if None in rehearsal or rehearsal not in self._rehearsed:
             rehearse(bare, confidence, (bare.question,) if others is None else others)
             if len(self._rehearsed) >= REMEMBERED:
                 self._rehearsed.clear()
-            self._rehearsed.add((key, seen))
-        return made
+            self._rehearsed.add(rehearsal)
+        return prepared
 
     def _queries(self, plan: Plan, bare: Plan, key: Hashable | None) -> Queries:
         if key is None:
-            return self._in_full(plan)
+            return queries(plan).prepared(self._engine.prepare)
         if key in (known := self._templates):  # another thread may replace the table between the two lines
             template = known[key]
         else:
@@ -224,11 +216,11 @@ class QueryCache:
                 self._templates = {}
             template = self._templates[key] = self._template(bare)
         where = plan.question.where
-        if template is None or where is None:
-            return self._in_full(plan) if template is None else template
-        written = self._engine.dialect.write(emit(where, source), copy=False)
-        if written.tables:
-            return self._in_full(plan)
+        if where is None and template is not None:
+            return template
+        written = None if where is None else self._engine.dialect.write(emit(where, source), copy=False)
+        if template is None or written is None or written.tables:
+            return queries(plan).prepared(self._engine.prepare)
 
         def filled(query: exp.Select | EngineQuery) -> EngineQuery:
             if isinstance(query, exp.Select):
@@ -239,18 +231,16 @@ class QueryCache:
 
     def _template(self, bare: Plan) -> Queries | None:
         """The queries of plans with this structural key; None if the mark does not occur exactly once."""
-        made = self._in_full(bare)
-        texts = [query.text for query in made.all if isinstance(query, EngineQuery)]
-        marked = bare.question.where is None or all(text.count(self._mark) == 1 for text in texts)
-        return made if marked else None
-
-    def _in_full(self, plan: Plan) -> Queries:
-        return queries(plan).prepared(self._engine.prepare)
+        template = queries(bare).prepared(self._engine.prepare)
+        if bare.question.where is None:
+            return template
+        texts = [query.text for query in template.all if isinstance(query, EngineQuery)]
+        return template if all(text.count(self._mark) == 1 for text in texts) else None
 
 
 def _key(bare: Plan) -> Hashable | None:
-    many = sum(map(len, bare.domain)) + len(bare.outline.groups or ())
-    return likeness(bare) if many <= _MOST_VALUES else None
+    size = sum(map(len, bare.domain)) + len(bare.outline.groups or ())
+    return likeness(bare) if size <= _MOST_VALUES else None
 
 
 def _bare_plan(plan: Plan) -> Plan:

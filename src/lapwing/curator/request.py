@@ -1,7 +1,7 @@
-"""What is asked, as it was written: the one value that travels from every way to ask to the ledger.
+"""A request, as it was written: the value that every way to ask makes and the ledger knows a charge by.
 
-A retry key belongs to its analyst and stands for one request. Requests are compared as they were written, by `body`:
-what is asked and on which terms. Nothing that follows from the ledger is part of it, such as what is left of the delta.
+A retry key belongs to its analyst and stands for one request. Requests are compared by `body`: the question and its
+terms, as written. Nothing that follows from the ledger is part of it, such as what is left of the delta.
 Checked by: tests/curator/test_request.py
 """
 
@@ -31,10 +31,10 @@ from lapwing.terms import SEARCH_SHARE, STEWARD, check_names
 
 @dataclass(frozen=True, slots=True)
 class StatementPart:
-    """One of the questions that a statement is made of (plan/postprocessed.py)."""
+    """One of the questions that a statement is made of (plan/postprocessed.py), by its number."""
 
     text: str
-    place: int
+    index: int
 
     def __str__(self) -> str:
         return self.text
@@ -47,7 +47,7 @@ class QuestionRequest:
     question: Any
 
     def title(self, _: Plan) -> str:
-        """What was asked, for the reader of the ledger."""
+        """The question, for readers of the ledger."""
         return str(self.question)
 
     @property
@@ -65,11 +65,10 @@ class DistributionRequest:
     cells: int | None = None
 
     def outline(self, catalog: Catalog) -> Outline:
-        """What it counts; raises Refused."""
+        """Raises Refused."""
         return ask_distribution(catalog, self.column, table=self.table, where=self.where, cells=self.cells)
 
     def title(self, plan: Plan) -> str:
-        """What was asked, for the reader of the ledger."""
         return _title("distribution", plan, self.where)
 
     @property
@@ -91,12 +90,12 @@ class MarginalsRequest:
         object.__setattr__(self, "columns", read_columns(self.columns))
 
     def outline(self, catalog: Catalog) -> Outline:
-        """What it counts; raises Refused."""
-        where, ways, cells = self.where, self.ways, self.cells
-        return ask_marginals(catalog, self.columns, table=self.table, where=where, ways=ways, cells=cells)
+        """Raises Refused."""
+        return ask_marginals(
+            catalog, self.columns, table=self.table, where=self.where, ways=self.ways, cells=self.cells
+        )
 
     def title(self, plan: Plan) -> str:
-        """What was asked, for the reader of the ledger."""
         return _title(f"{plan.outline.kinds[0].cells} marginals", plan, self.where)
 
     @property
@@ -104,9 +103,9 @@ class MarginalsRequest:
         return ("marginals", self.columns, self.table, self.where, self.ways, self.cells)
 
 
-def _title(what: str, plan: Plan, where: str | None) -> str:
+def _title(workload: str, plan: Plan, where: str | None) -> str:
     names = ", ".join(axis.name for axis in axes_of(plan.outline.kinds[0]))
-    return f"{what} of {names} in {plan.table.name}{'' if where is None else f' where {where}'}"
+    return f"{workload} of {names} in {plan.table.name}{'' if where is None else f' where {where}'}"
 
 
 WorkloadRequest = DistributionRequest | MarginalsRequest
@@ -115,7 +114,7 @@ Asked = QuestionRequest | BatchRequest | WorkloadRequest
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked, on which terms, by whom, and under which retry key."""
+    """A question, a batch or a workload, with its terms, its analyst and its retry key."""
 
     asked: Asked
     terms: Terms
@@ -130,7 +129,7 @@ class Request:
     at_most: Cost | None = field(default=None, compare=False)
     """The most that may be charged for it, such as the price of its preview; None for no limit of its own."""
     anyway: bool = field(default=False, compare=False)
-    """Whether an answer is wanted that would say nothing (answers/warnings.py). It changes no price, and no answer."""
+    """Whether even a useless answer is wanted (answers/warnings.py). It changes no price and no answer."""
 
     def __post_init__(self) -> None:
         for name in ("refresh", "combine", "anyway"):
@@ -140,11 +139,11 @@ class Request:
 
     @cached_property
     def identity(self) -> Identity:
-        """What is asked and on which terms; not by whom, under which key, and whether stored answers will do."""
+        """The question and its terms, without analyst, key and whether a stored answer will do."""
         return Identity("request", (_facts(self.asked.written), self._terms))
 
     def canonical(self, *questions: Facts) -> Request:
-        """The same request with its questions as facts, whatever the words they were written in."""
+        """The request with its questions as facts, whatever their wording."""
         match self.asked:
             case QuestionRequest():
                 return replace(self, asked=QuestionRequest(*questions))
@@ -154,11 +153,11 @@ class Request:
                 return self
 
     def body(self, part: Facts = None) -> str:
-        """What the ledger knows this request by, or one of the charges that it is made of."""
+        """What the ledger knows this request by, or one of its charges."""
         return Identity("charge", (sha256(self.identity.text.encode()).hexdigest(), part)).text
 
     def part_key(self, identity: Identity) -> str | None:
-        """The key of a search or a check that is part of this request, if it has a key."""
+        """The key of a search or a check of this request, if it has a key."""
         return None if self.key is None else f"find:{sha256(repr((self.key, identity.text)).encode()).hexdigest()}"
 
     @property
@@ -166,12 +165,13 @@ class Request:
         terms, automatic = self.terms, self.terms.automatic
         numbers = (terms.within, terms.epsilon, terms.delta, terms.confidence, terms.assume_rows, terms.share)
         check = () if terms.check is None else (_facts(terms.check),)
-        found = (automatic.bounds, automatic.limits, number_facts(automatic.share))
-        return (_facts(numbers), terms.intervals, *found, *check)
+        searches = (automatic.bounds, automatic.limits, number_facts(automatic.share))
+        return (_facts(numbers), terms.intervals, *searches, *check)
 
 
-_PRICE = frozenset(one.name for one in fields(Terms)) - {"automatic", "taken"}
-_HOW = ("refresh", "combine", "anyway", "analyst", "key")
+_PRICE = frozenset(term.name for term in fields(Terms)) - {"automatic", "taken"}
+_HOW = frozenset(("refresh", "combine", "anyway", "analyst", "key"))
+_SEARCH = ("bounds", "limits", "find_share")
 _CELLS = ("table", "where", "ways", "cells")
 
 
@@ -181,12 +181,14 @@ def cells_of(terms: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_request(asked: Asked, terms: Mapping[str, Any], kind: Any = None, at_most: Cost | None = None) -> Request:
-    """What is asked, on the terms that were named; `kind` lists those there are (terms.py), if they may be others."""
+    """The request on the terms that were named; with `kind` (terms.py), raises TypeError for others."""
     if kind is not None:
         check_names(kind, terms)
-    automatic = read_automatic(terms.get("bounds"), terms.get("limits"), terms.get("find_share", SEARCH_SHARE))
-    price = Terms(**{name: terms[name] for name in _PRICE & terms.keys()}, automatic=automatic)
-    return Request(asked, price, **{name: terms[name] for name in _HOW if name in terms}, at_most=at_most)
+    price: dict[str, Any] = {name: terms[name] for name in _PRICE & terms.keys()}
+    if not terms.keys().isdisjoint(_SEARCH):
+        find_share = terms.get("find_share", SEARCH_SHARE)
+        price["automatic"] = read_automatic(terms.get("bounds"), terms.get("limits"), find_share)
+    return Request(asked, Terms(**price), **{name: terms[name] for name in _HOW & terms.keys()}, at_most=at_most)
 
 
 def _facts(written: Any) -> Facts:
@@ -195,7 +197,7 @@ def _facts(written: Any) -> Facts:
         case None | bool() | str():
             return written
         case list() | tuple():
-            return tuple(map(_facts, written))
+            return tuple([part if part is None or type(part) is str else _facts(part) for part in written])
         case numbers.Number():
             return number_facts(exact(written, "a number"))
         case Mapping():
