@@ -69,7 +69,7 @@ MEASURE_KINDS = (
     *("PrefixSums", "Ranges", "Marginals", "LaplaceMarginals", "DistributionKind", "MarginalsKind", "WorkloadKind"),
     *("NoisyRanges", "NoisyMarginals"),
 )
-KIND_FILES = ("kind", "aggregates", "distinct", "key_selection", "moments", "pair", "quantiles", "total", "workload")
+KIND_FILES = ("kind", "aggregates", "key_selection", "moments", "quantiles", "total", "workload")
 ABOVE_KINDS = ("plan", *ROOMS[ROOMS.index("plan") + 1 :])
 # Engines are known in engines/ alone. The SQL that analysts write is that of one of them, and is named once.
 ENGINES = ("duckdb", "postgres", "psycopg", "pyspark", "spark")
@@ -521,7 +521,7 @@ def test_measures_are_used_by_their_methods() -> None:
     ],
 )
 def test_a_measure_that_is_told_apart_is_found(planted: str, found: list[str]) -> None:
-    kinds = "from lapwing.plan.moments import MomentsKind\nfrom lapwing.plan.pair import PairKind as Shares\n"
+    kinds = "from lapwing.plan.moments import MomentsKind\nfrom lapwing.plan.moments import PairKind as Shares\n"
     more = "from lapwing.plan.total import TotalKind\nimport lapwing as lw\n"
     assert measures_told_apart(f"{kinds}{more}{planted}") == found
 

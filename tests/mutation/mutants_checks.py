@@ -44,8 +44,8 @@ CHECKS: tuple[Mutant, ...] = (
     Mutant(
         "a check sees rows of other keys",
         "_listed_rows",
-        "not target.domain",
-        "target.domain is not None or not target.domain",
+        "listed(unit_rows(target.table, [*columns] or [exp.Literal.number(1)]), target.keys, target.domain)",
+        "unit_rows(target.table, [*columns] or [exp.Literal.number(1)])",
         "units beyond limits that the answer does not have",
         COUNTS,
     ),

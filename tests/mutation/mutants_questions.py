@@ -270,7 +270,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "keys outside the list",
-        "_listed",
+        "listed",
         "query = query.where(Listed(this=named(f'k{i}'), values=values, kind=key.type, place=i), copy=False)",
         "pass",
         "a group that nobody declared",

@@ -96,7 +96,7 @@ def test_the_contract_holds_every_aggregate_and_every_kind(monkeypatch: pytest.M
     assert without_a_case() == []
     assert {function.name for function in values_in(Function, "lapwing.plan").values()} == set(aggregates.FUNCTIONS)
     plant(monkeypatch, replace(SUM, name="total_twice"), module="lapwing.plan.total", name="TWICE")
-    plant(monkeypatch, type("LoudKind", (TotalKind,), {"__slots__": ()}), module="lapwing.plan.distinct")
+    plant(monkeypatch, type("LoudKind", (TotalKind,), {"__slots__": ()}), module="lapwing.plan.total")
     assert without_a_case() == ["total_twice", "LoudKind"]
 
 

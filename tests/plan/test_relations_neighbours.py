@@ -13,13 +13,11 @@ import pytest
 from lapwing.curator.pricing import Terms, plan_on_terms
 from lapwing.mechanisms.cells import NoisyCells
 from lapwing.plan.aggregates import FUNCTIONS
-from lapwing.plan.distinct import DistinctKind
-from lapwing.plan.moments import MomentsKind
-from lapwing.plan.pair import PairKind
+from lapwing.plan.moments import MomentsKind, PairKind
 from lapwing.plan.plan import Plan
 from lapwing.plan.quantiles import QuantilesKind
 from lapwing.plan.question import Question
-from lapwing.plan.total import TotalKind
+from lapwing.plan.total import DistinctKind, TotalKind
 from lapwing.sql import read_sql
 from plan.test_neighbours import BASIC, PURE, ZCDP, arranged, assert_within_sensitivity
 from support.relations import SHAPES, Shape, World, make_question, make_world

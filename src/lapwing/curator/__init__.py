@@ -7,8 +7,7 @@ charge and depend on the question and on declared facts only.
 """
 
 from lapwing.curator.curator import Curator
-from lapwing.curator.from_settings import curator_of, load
-from lapwing.curator.opening import open_data
+from lapwing.curator.opening import curator_of, load, open_data
 from lapwing.terms import STEWARD
 
 __all__ = ["STEWARD", "Curator", "curator_of", "load", "open_data"]

@@ -1,4 +1,4 @@
-"""Opens a curator from data files, frames and tables of a server, one or several."""
+"""Opens a curator from lapwing.toml, or from data files, frames and tables of a server."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lapwing.curator import Curator
 from lapwing.curator.declared_table import TableFacts, declare_table, read_facts
-from lapwing.curator.from_settings import curator_of
 from lapwing.curator.pricing import read_check
-from lapwing.curator.settings import read_memory, read_type, witnesses_of
-from lapwing.engines.backends import local_source
+from lapwing.curator.settings import read_memory, read_settings, read_type, witnesses_of
+from lapwing.engines.backends import local_source, open_engine
 from lapwing.engines.frames import frame_source
 from lapwing.engines.public import read_public
 from lapwing.engines.source import (
@@ -31,7 +31,7 @@ from lapwing.engines.source import (
 from lapwing.engines.spark_session import is_spark_address
 from lapwing.errors import Misconfigured, TemporaryBudget
 from lapwing.expressions.refusal import nearest
-from lapwing.expressions.table import Table
+from lapwing.expressions.table import Catalog, Table
 from lapwing.ledger import FRESH, Ledger, LedgerPlace, Population, has_ledger, open_ledger, population_of
 from lapwing.numbers import Number
 from lapwing.postgres import is_postgres, read_address
@@ -222,3 +222,19 @@ def _public(*given: Any) -> list[tuple[Table, LocalSource]]:
         kinds = {column: read_type(kind) for column, kind in types.get(name, {}).items()}
         made.append((read_public(name, source, keys.get(name, ()), kinds), source))
     return made
+
+
+def load(path: str | Path = "lapwing.toml") -> Curator:
+    """Opens a curator as declared in a steward's file."""
+    settings = read_settings(Path(path))
+    ledger = open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
+    return curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory, check=settings.check)
+
+
+def curator_of(
+    tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None, check: Fraction | None = None
+) -> Curator:
+    """A curator on declared tables, whose rows the engine of their sources reads."""
+    catalog = Catalog(tuple(table for table, _ in tables))
+    engine = open_engine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
+    return Curator(catalog, engine, ledger, check=check)

@@ -25,7 +25,7 @@ from lapwing.answers.warnings import useless
 from lapwing.curator.batch import BatchPlan, BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, batch_of
 from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedCheck, PlannedRequest, Planner
-from lapwing.curator.pricing import Terms, price_words
+from lapwing.curator.pricing import Terms, price_words, reworded
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.purchase import (
     BeforeCharge,
@@ -39,7 +39,6 @@ from lapwing.curator.purchase import (
 )
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
 from lapwing.curator.search import check_search_keys
-from lapwing.curator.shortage import reworded
 from lapwing.errors import BudgetExceeded, Bug, Misconfigured, PriceChanged
 from lapwing.expressions.expression import Column
 from lapwing.expressions.refusal import refuse

@@ -9,20 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_DOWN, ROUND_UP
 from fractions import Fraction
 
 from lapwing.answers.columns import half_width
 from lapwing.curator.automatic import NOTHING, Automatic
-from lapwing.errors import Misconfigured, Refused
+from lapwing.errors import BudgetExceeded, Misconfigured, Refused
 from lapwing.expressions.expression import Slot
 from lapwing.expressions.refusal import refuse
+from lapwing.ledger.phrases import NONE_FITS, allowance_words
 from lapwing.numbers import Number, below_one, count, exact, flag, positive
 from lapwing.plan.moments import MEAN
 from lapwing.plan.plan import Outline, Plan, Prices, equal_prices, make_outline, priced, unknown_keys
 from lapwing.plan.question import Question
 from lapwing.privacy.budget import Budget, Cost
 from lapwing.privacy.loss import Loss
-from lapwing.privacy.phrases import decimal_text, share_text
+from lapwing.privacy.phrases import at_least_text, decimal_text, left_text, round_text, share_text
 from lapwing.terms import Within
 
 CHECK = Fraction(1, 20)
@@ -33,6 +35,7 @@ _MOST = Fraction(10**4)  # the largest supported price
 _LEAST = Fraction(1, 10**12)
 _MOST_ROWS = 10**15
 _LEAST_DELTA = Fraction(1, 10**100)
+_FOUR_DIGITS = Fraction(999, 1000)  # the price of a precision has four digits, and is at most 1/1000 too high
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,3 +292,48 @@ def _amount(index: int) -> Fraction:
 
 def _index_of(power_of_ten: Fraction) -> int:
     return (round(math.log10(power_of_ten)) - _DIGITS) * 9 * _TENS
+
+
+def reworded(error: BudgetExceeded, plan: Plan, terms: Terms, budget: Budget, *, check: Fraction) -> BudgetExceeded:
+    """The refusal in the words of the caller. `check` is the share of the price that a check of limits takes."""
+    asked, left = error.asked, error.remaining
+    if not isinstance(asked, Cost) or not isinstance(left, Cost) or asked.amount <= left.amount:
+        return error  # it lacks delta, and the ledger says so
+    part, price = left.amount / budget.capacity.amount, price_words(terms, asked, budget)
+    whose, more = allowance_words(error.owner)
+    if terms.share is not None:
+        most = round_text(part, 3, rounding=ROUND_DOWN)
+        why = f"This costs {price}, and a share of {most} is left{whose}."
+        advice = f"Ask for share={most} or less." if part else NONE_FITS
+    elif terms.within is not None:
+        half = _best(plan, left.amount * _FOUR_DIGITS / (1 + check), terms, budget)
+        why = f"This costs more than is left{whose} ({price})."
+        what = "budget" if error.owner is None else "allowance"
+        advice = f"The best this {what} still buys is within {half}." if half else "Ask for a larger half-width."
+    elif asked.unit == "rho":
+        epsilon = budget.affordable(left)
+        why = f"This costs {price}, and {left_text(part)} is left{whose}."
+        advice = f"Ask for epsilon = {at_least_text(epsilon)} or less." if epsilon else NONE_FITS
+    else:
+        return error
+    return BudgetExceeded(why, f"{advice}{more}", asked=asked, remaining=left, owner=error.owner)
+
+
+def _best(plan: Plan, amount: Fraction, terms: Terms, budget: Budget) -> str:
+    """The largest error of the numbers at this price, rounded up; empty if it is not known."""
+    try:
+        made = priced(plan.outline, equal_prices(plan.outline, budget.accounting.rules.loss(amount)))
+    except (Refused, Misconfigured):
+        return ""
+    outline, named = plan.outline, terms.confidence
+    confidence = outline.table.confidence if named is None else exact(named, "confidence")
+    halves = [
+        half_width(made.measures[r.measure], r.statistic, outline.confidence_of(r.measure, confidence), rows=None)
+        for r in outline.readings
+    ]
+    known = [half for half in halves if half is not None]
+    return _up(max(known)) if known and len(known) == len(halves) else ""
+
+
+def _up(half: Fraction) -> str:
+    return f"{-(-half.numerator // half.denominator):,}" if half > 10 else round_text(half, 3, rounding=ROUND_UP)

@@ -2,7 +2,7 @@
 
 Integers are integers, floats are real however whole they are, booleans are booleans and objects are text. A missing
 value turns numpy integers into floats and booleans into objects; so the types of the first frame are recorded, and
-later ones are cast to them (curator/column_types.py). Each object is converted by itself: NULL if it has no text.
+later ones are cast to them (curator/declared_table.py). Each object is converted by itself: NULL if it has no text.
 Checked by: tests/engines/test_frames.py
 """
 

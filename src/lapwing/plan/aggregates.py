@@ -32,12 +32,10 @@ from lapwing.expressions.table import Field, Table
 from lapwing.expressions.to_sqlglot import clipped_columns
 from lapwing.expressions.types import Interval, Type
 from lapwing.plan import moments
-from lapwing.plan.distinct import COUNT_DISTINCT
 from lapwing.plan.kind import Kind, Reading, Surplus
-from lapwing.plan.moments import MEAN, MOMENTS
-from lapwing.plan.pair import PAIRS
+from lapwing.plan.moments import MEAN, MOMENTS, PAIRS
 from lapwing.plan.quantiles import QUANTILE
-from lapwing.plan.total import COUNT_VALUES, COUNTS, SUM
+from lapwing.plan.total import COUNT_DISTINCT, COUNT_VALUES, COUNTS, SUM
 
 FUNCTIONS = {function.name: function for function in (*COUNTS, COUNT_DISTINCT, SUM, *MOMENTS, *PAIRS, QUANTILE)}
 """Every aggregate there is."""

@@ -39,6 +39,7 @@ from lapwing.plan.domain import public_groups
 from lapwing.plan.key_selection import choose_selection, units_needed
 from lapwing.plan.kind import Kind, Measure, Reading
 from lapwing.plan.question import Order, Question
+from lapwing.plan.row_values import RowColumn
 from lapwing.privacy.loss import Loss, Pure
 
 MOST_GROUPS = 1_000_000
@@ -181,6 +182,12 @@ class Plan:
     @cached_property
     def loss(self) -> Loss:
         return self.prices.loss
+
+    @cached_property
+    def row_columns(self) -> dict[RowColumn, int]:
+        """The columns that the measures read of each row, each once, with its number."""
+        columns = dict.fromkeys([column for one in self.measures for column in one.kind.columns(one.step)])
+        return {column: number for number, column in enumerate(columns)}
 
     def is_as_good_as(self, other: Plan, confidence: Fraction) -> bool:
         """Whether no error of this plan is larger than the other's, at this confidence, for the same outline."""

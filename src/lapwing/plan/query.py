@@ -12,22 +12,21 @@
 Every row adds one integer to each total, and a unit's cells are a clipped function of its totals. Row level: every row
 is its own unit, so the middle steps vanish and the cells are made of each row by itself.
 
-Which comes first: a unit that may have FEW rows in a group has hardly fewer groups than rows, and its totals cost about
-as much as sorting its rows. Then the groups are chosen among `rows`, DENSE_RANK in place of ROW_NUMBER, and only the
-chosen rows are added up. It is the same choice, in the same order of the same groups; the limit is a declared fact.
+A unit that may have at most FEW rows in a group has hardly fewer groups than rows, and its totals cost about as much as
+sorting its rows. Then the groups are chosen among `rows`, DENSE_RANK in place of ROW_NUMBER, and only the chosen rows
+are added up. It is the same choice, in the same order of the same groups; the limit is a declared fact.
 
 Stability: every row of `totals` and every choice in `chosen` depends on the rows of one unit and on the secret salt
-only, so removing a unit removes its own contributions and changes nobody else's. Two order keys make the choice a
+only, so removing a unit removes its own contributions and changes no others. Two order keys make the choice a
 function. The selection of keys, where there is one, sees the same chosen groups as every measure.
 Missing values: NaN becomes NULL and NULL is left out *before* clipping, since LEAST and GREATEST skip NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -37,7 +36,8 @@ from lapwing.expressions.expression import Expression
 from lapwing.expressions.forms import KeyedHash, Listed
 from lapwing.expressions.table import UNIT_ID, Table
 from lapwing.expressions.to_sqlglot import emit, whole
-from lapwing.expressions.types import Type
+from lapwing.expressions.types import Type, Value
+from lapwing.mechanisms.fitting import KeySelection
 from lapwing.plan.key_selection import unit_weight
 from lapwing.plan.kind import Kind, Measure
 from lapwing.plan.plan import Plan
@@ -45,7 +45,6 @@ from lapwing.plan.row_values import (
     HELD,
     ROWS,
     UNIT,
-    RowColumn,
     aliased,
     compute,
     from_node,
@@ -60,7 +59,7 @@ LONGEST_KEY = 300
 """Characters of a text key whose values are not public."""
 
 FEW = 8
-"""Up to so many rows of a unit in a group the groups are chosen among rows. Measured: it takes 3/4 of the time if every
+"""Up to this many rows of a unit in a group, groups are chosen among rows. Measured: it takes 3/4 of the time if every
 row is a group of its own, and 3/2 if a unit has 7 rows in each."""
 
 UNITS = "lw_units"
@@ -86,64 +85,45 @@ class Queries:
     def prepared(self, prepare: Callable[[Any], EngineQuery]) -> Queries:
         """The same as the engine runs them."""
         cells = None if self.cells is None else prepare(self.cells)
-        return Queries(cells, tuple((index, prepare(query)) for index, query in self.others))
+        return Queries(cells, tuple([(index, prepare(query)) for index, query in self.others]))
 
 
 def queries(plan: Plan) -> Queries:
     """Every query of a plan. As a rule it is one."""
-    apart = [(i, measure) for i, measure in enumerate(plan.measures) if measure.kind.apart]
-    others = tuple((i, measure.kind.query(measure, _UnitRows(plan, measure))) for i, measure in apart)
+    others: list[tuple[int, exp.Select | EngineQuery]] = []
+    for index, measure in enumerate(plan.measures):
+        if measure.kind.apart:
+            others.append((index, measure.kind.query(measure, _UnitRows(plan, measure))))
     wanted = plan.selection is not None or len(others) < len(plan.measures)
-    return Queries(cells_query(plan) if wanted else None, others)
+    return Queries(cells_query(plan) if wanted else None, tuple(others))
 
 
 def cells_query(plan: Plan) -> exp.Select:
     """The query whose rows are the cells: key columns k0, k1, ... and integer columns c0, c1, ..."""
     cells: list[tuple[exp.Expression, int]] = []
     totals: list[exp.Expression] = []
-    for measure in (measure for measure in plan.measures if not measure.kind.apart):
-        own, first = _totals_of(plan, measure), len(totals)
+    by_row = plan.table.by_row
+    for measure in plan.measures:
+        kind, step, first = measure.kind, measure.step, len(totals)
+        if kind.apart:
+            continue
+        own = (kind.row_parts if by_row else kind.unit_totals)(step, _reader(plan, measure))
         totals += own
-        inside = own if plan.table.by_row else [named(f"t{first + i}") for i in range(len(own))]
-        cells += [(cell, measure.sensitivity) for cell in measure.kind.unit_cells(measure.step, inside)]
+        inside = own if by_row else [named(f"t{first + i}") for i in range(len(own))]
+        most = measure.sensitivity
+        cells += [(cell, most) for cell in kind.unit_cells(step, inside)]
     columns = [sum_units(cell, f"c{i}", most) for i, (cell, most) in enumerate(cells)]
-    inner = _rows(plan) if plan.table.by_row else _chosen(plan, _totals(plan, totals))
-    query = select(*_keys(plan), *columns, *_units(plan)).from_(inner.subquery("t", copy=False), copy=False)
+    inner = _rows(plan) if by_row else _chosen(plan, _totals(plan, totals))
+    units = [] if plan.selection is None else _units(plan, plan.selection)
+    query = select(*_keys(plan), *columns, *units).from_(inner.subquery("t", copy=False), copy=False)
     query = query.group_by(*_keys(plan), copy=False) if plan.question.keys else query
     return _within_groups(plan, query)
 
 
-def _totals_of(plan: Plan, measure: Measure) -> list[exp.Expression]:
-    """What the rows of a unit add up to in a group, or one row where rows are units."""
-    read = _reader(plan, measure)
-    kind, step = measure.kind, measure.step
-    return kind.row_parts(step, read) if plan.table.by_row else kind.unit_totals(step, read)
-
-
 def _reader(plan: Plan, measure: Measure) -> Callable[[int], exp.Expression]:
     """The columns of `rows` that hold what a measure reads."""
-    places, columns = _places(_Held(plan.measures)), measure.kind.columns(measure.step)
-    return lambda place: named(f"a{places[columns[place]]}")
-
-
-class _Held:
-    """Measures that are equal if they are one object: to compare them by value takes as long as to read them."""
-
-    def __init__(self, measures: tuple[Measure, ...]) -> None:
-        self.measures = measures
-
-    def __hash__(self) -> int:
-        return id(self.measures)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held) and other.measures is self.measures
-
-
-@lru_cache(maxsize=8)
-def _places(held: _Held) -> dict[RowColumn, int]:
-    """The columns of `rows` that the measures read, each once. Asked for each measure, so made once for a plan."""
-    columns = dict.fromkeys(column for measure in held.measures for column in measure.kind.columns(measure.step))
-    return {column: place for place, column in enumerate(columns)}
+    columns = measure.kind.columns(measure.step)
+    return lambda place: named(f"a{plan.row_columns[columns[place]]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +190,7 @@ def _rows(plan: Plan) -> exp.Select:
     """Every row's unit, keys and arguments; rows of no unit and of other keys are dropped."""
     public = plan.outline.domain is not None
     keys = [aliased(key_node(key, public=public), f"k{i}") for i, key in enumerate(plan.question.keys)]
-    values = [aliased(compute(column), f"a{i}") for i, column in enumerate(_places(_Held(plan.measures)))]
+    values = [aliased(compute(column), f"a{i}") for column, i in plan.row_columns.items()]
     unit = exp.column(UNIT_ID, table=ROWS, quoted=True)
     units = [] if plan.table.by_row else [aliased(unit, UNIT)]
     query = select(*units, *keys, *values) if units or keys or values else select(exp.Literal.number(1))
@@ -219,9 +199,7 @@ def _rows(plan: Plan) -> exp.Select:
         query = _where(query, emit(plan.question.where, source))
     if units:
         query = _where(query, exp.Not(this=exp.Is(this=unit.copy(), expression=exp.Null())))
-    if not plan.domain:
-        return query
-    return _listed(plan, select(exp.Star()).from_(query.subquery("q", copy=False), copy=False))
+    return listed(query, plan.question.keys, plan.domain)
 
 
 def unit_rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
@@ -234,7 +212,7 @@ def unit_rows(table: Table, columns: list[exp.Expression]) -> exp.Select:
 
 
 def key_node(key: Expression, *, public: bool) -> exp.Expression:
-    """A key; text that nobody listed is cut, so that long texts cannot fill the memory."""
+    """A key; text without declared values is cut, so that long texts cannot fill the memory."""
     node = whole(key, source)
     if public or key.type is not Type.TEXT:
         return node
@@ -270,11 +248,9 @@ def _place(plan: Plan, number: exp.Expression) -> exp.Expression:
     return aliased(number_rows(number, [named(UNIT)], order), _PLACE)
 
 
-def _units(plan: Plan) -> list[exp.Expression]:
+def _units(plan: Plan, selection: KeySelection) -> list[exp.Expression]:
     """The number of units in each group, or their weight, for the selection of keys."""
-    if plan.selection is None:
-        return []
-    weight = unit_weight(plan.selection)
+    weight = unit_weight(selection)
     if weight is None:
         return [aliased(exp.Count(this=exp.Star()), UNITS)]
     most = max(weight(k) for k in range(1, plan.groups_per_unit + 1))
@@ -290,9 +266,12 @@ def _units(plan: Plan) -> list[exp.Expression]:
     return [sum_units(held, UNITS, most)]
 
 
-def _listed(plan: Plan, query: exp.Select) -> exp.Select:
+def listed(query: exp.Select, keys: Sequence[Expression], domain: Sequence[tuple[Value, ...]] | None) -> exp.Select:
     """Only the public values of each key, where they are public."""
-    for i, (key, values) in enumerate(zip(plan.question.keys, plan.domain, strict=True)):
+    if not domain:
+        return query
+    query = select(exp.Star()).from_(query.subquery("q", copy=False), copy=False)
+    for i, (key, values) in enumerate(zip(keys, domain, strict=True)):
         query = query.where(Listed(this=named(f"k{i}"), values=values, kind=key.type, place=i), copy=False)
     return query
 

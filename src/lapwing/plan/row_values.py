@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -87,9 +88,8 @@ def source(leaf: Column | Key | Slot) -> exp.Expression:
     return exp.column(leaf.name, table=ROWS, quoted=True)
 
 
-def named(name: str) -> exp.Expression:
-    """A column of the query inside."""
-    return exp.column(name, quoted=True)
+named = partial(exp.column, quoted=True)
+"""A column of the query inside, or of a side of a join."""
 
 
 def aliased(node: exp.Expression, name: str) -> exp.Alias:
@@ -159,13 +159,13 @@ def _query(table: Table, source: Derived) -> exp.Query:
 
 def _joined(table: Table, source: Joined) -> exp.Select:
     names = [field.name for field in table.fields]
-    left = [_column(_LEFT, field.name) for field in source.left.fields]
-    right = [_column(_RIGHT, field.name if source.by_unit else f"c{i}") for i, field in enumerate(source.right.fields)]
-    columns = [_aliased(node, name) for node, name in zip([*left, *right], names, strict=False)]
+    left = [named(field.name, _LEFT) for field in source.left.fields]
+    right = [named(field.name if source.by_unit else f"c{i}", _RIGHT) for i, field in enumerate(source.right.fields)]
+    columns = [aliased(node, name) for node, name in zip([*left, *right], names, strict=False)]
     if source.outer:
-        columns.append(_aliased(exp.Coalesce(this=_column(_RIGHT, names[-1]), expressions=[exp.false()]), names[-1]))
+        columns.append(aliased(exp.Coalesce(this=named(names[-1], _RIGHT), expressions=[exp.false()]), names[-1]))
     if table.unit is not None:
-        columns.append(_aliased(_column(_LEFT, UNIT_ID), UNIT_ID))
+        columns.append(aliased(named(UNIT_ID, _LEFT), UNIT_ID))
     partners = exp.Join(
         this=_of_the_unit(source, names[-1]) if source.by_unit else _one_a_key(source, names[-1]),
         side="LEFT" if source.outer else None,
@@ -181,9 +181,9 @@ def _met(source: Joined) -> list[exp.Expression]:
     """The conditions of a join, each between two values of one type."""
     mine = [_compared(a, b, _LEFT) for a, b in source.on]
     if not source.by_unit:
-        return [exp.EQ(this=node, expression=_column(_RIGHT, f"o{i}")) for i, node in enumerate(mine)]
+        return [exp.EQ(this=node, expression=named(f"o{i}", _RIGHT)) for i, node in enumerate(mine)]
     yours = [_compared(b, a, _RIGHT) for a, b in source.on]
-    units = exp.EQ(this=_column(_LEFT, UNIT_ID), expression=_column(_RIGHT, UNIT_ID))
+    units = exp.EQ(this=named(UNIT_ID, _LEFT), expression=named(UNIT_ID, _RIGHT))
     return [*(exp.EQ(this=a, expression=b) for a, b in zip(mine, yours, strict=True)), units]
 
 
@@ -196,22 +196,22 @@ def _of_the_unit(source: Joined, mark: str) -> exp.Expression:
     """The private rows that can be partners; where rows without one stay, each has a mark that says so."""
     if not source.outer:
         return from_node(source.right, _RIGHT)
-    columns = [exp.Column(this=exp.Star(), table=exp.to_identifier(_INNER, quoted=True)), _aliased(exp.true(), mark)]
+    columns = [exp.Column(this=exp.Star(), table=exp.to_identifier(_INNER, quoted=True)), aliased(exp.true(), mark)]
     query = exp.Select(expressions=columns).from_(from_node(source.right, _INNER), copy=False)
     return exp.Subquery(this=_filtered(query, source.right_where), alias=_alias(_RIGHT))
 
 
 def _one_a_key(source: Joined, mark: str) -> exp.Expression:
     """The public rows that can be partners, one for each combination of the compared values."""
-    compared = [_aliased(_compared(b, a, _INNER), f"o{i}") for i, (a, b) in enumerate(source.on)]
-    stored = [_aliased(_column(_INNER, field.name), f"c{i}") for i, field in enumerate(source.right.fields)]
+    compared = [aliased(_compared(b, a, _INNER), f"o{i}") for i, (a, b) in enumerate(source.on)]
+    stored = [aliased(named(field.name, _INNER), f"c{i}") for i, field in enumerate(source.right.fields)]
     rows = exp.Select(expressions=[*compared, *stored]).from_(from_node(source.right, _INNER), copy=False)
     rows = _filtered(rows, source.right_where)
-    keys = [_column(_EACH, f"o{i}") for i in range(len(compared))]
-    first = [FirstOf(this=_column(_EACH, f"c{i}")) for i in range(len(stored))]
-    shown = [_aliased(key, f"o{i}") for i, key in enumerate(keys)]
-    shown += [_aliased(node, f"c{i}") for i, node in enumerate(first)]
-    shown += [_aliased(exp.true(), mark)] if source.outer else []
+    keys = [named(f"o{i}", _EACH) for i in range(len(compared))]
+    first = [FirstOf(this=named(f"c{i}", _EACH)) for i in range(len(stored))]
+    shown = [aliased(key, f"o{i}") for i, key in enumerate(keys)]
+    shown += [aliased(node, f"c{i}") for i, node in enumerate(first)]
+    shown += [aliased(exp.true(), mark)] if source.outer else []
     query = exp.Select(expressions=shown).from_(rows.subquery(_EACH, copy=False), copy=False)
     query = query.group_by(*(key.copy() for key in keys), copy=False)
     return exp.Subquery(this=query, alias=_alias(_RIGHT))
@@ -227,10 +227,10 @@ def _united(table: Table, source: United) -> exp.Query:
 
 def _side(table: Table, side: Selected) -> exp.Select:
     columns = [
-        _aliased(typed(column, field.type, _read(_INNER)), field.name)
+        aliased(typed(column, field.type, _read(_INNER)), field.name)
         for column, field in zip(side.columns, table.fields, strict=True)
     ]
-    query = exp.Select(expressions=[*columns, _aliased(_column(_INNER, UNIT_ID), UNIT_ID)])
+    query = exp.Select(expressions=[*columns, aliased(named(UNIT_ID, _INNER), UNIT_ID)])
     return _filtered(query.from_(from_node(side.table, _INNER), copy=False), side.where)
 
 
@@ -239,22 +239,22 @@ def _per_unit(table: Table, source: PerUnit) -> exp.Select:
     unit = source.table.unit
     if unit is None:
         raise Bug("rows without a unit were grouped by it")
-    inner = [_aliased(_column(_INNER, unit), "u"), _aliased(_column(_INNER, UNIT_ID), UNIT_ID)]
-    inner += [_aliased(typed(key, key.type, _read(_INNER)), f"k{i}") for i, key in enumerate(source.keys)]
-    inner += [_aliased(_argument(a), f"a{i}") for i, a in enumerate(source.aggregates) if a.arguments]
+    inner = [aliased(named(unit, _INNER), "u"), aliased(named(UNIT_ID, _INNER), UNIT_ID)]
+    inner += [aliased(typed(key, key.type, _read(_INNER)), f"k{i}") for i, key in enumerate(source.keys)]
+    inner += [aliased(_argument(a), f"a{i}") for i, a in enumerate(source.aggregates) if a.arguments]
     rows = exp.Select(expressions=inner).from_(from_node(source.table, _INNER), copy=False)
     rows = _filtered(rows, source.where)
-    present = exp.Not(this=exp.Is(this=_column(_INNER, UNIT_ID), expression=exp.Null()))
+    present = exp.Not(this=exp.Is(this=named(UNIT_ID, _INNER), expression=exp.Null()))
     rows = rows.where(present, copy=False)
-    keys = [_column(_EACH, f"k{i}") for i in range(len(source.keys))]
+    keys = [named(f"k{i}", _EACH) for i in range(len(source.keys))]
     results = [_result(aggregate, f"a{i}") for i, aggregate in enumerate(source.aggregates)]
     names = [field.name for field in table.fields]
     any_of = FirstOf if source.table.field(unit).type is Type.BOOLEAN else exp.Min  # PostgreSQL has no MIN of truths
-    columns = [any_of(this=_column(_EACH, "u")), *keys, *results]
-    shown = [_aliased(column, name) for column, name in zip(columns, names, strict=True)]
-    query = exp.Select(expressions=[*shown, _aliased(_column(_EACH, UNIT_ID), UNIT_ID)])
+    columns = [any_of(this=named("u", _EACH)), *keys, *results]
+    shown = [aliased(column, name) for column, name in zip(columns, names, strict=True)]
+    query = exp.Select(expressions=[*shown, aliased(named(UNIT_ID, _EACH), UNIT_ID)])
     query = query.from_(rows.subquery(_EACH, copy=False), copy=False)
-    return query.group_by(_column(_EACH, UNIT_ID), *(key.copy() for key in keys), copy=False)
+    return query.group_by(named(UNIT_ID, _EACH), *(key.copy() for key in keys), copy=False)
 
 
 def _argument(aggregate: Aggregate) -> exp.Expression:
@@ -294,7 +294,7 @@ def step_of(argument: Expression) -> Fraction:
 
 def _result(aggregate: Aggregate, name: str) -> exp.Expression:
     """The aggregate over the rows of one unit; it cannot fail."""
-    held = _column(_EACH, name)
+    held = named(name, _EACH)
     match per_unit_kind(aggregate):
         case "count_rows":
             return exp.Count(this=exp.Star())
@@ -323,7 +323,7 @@ def _read(side: str) -> Leaf:
     def leaf(part: Column | Key | Slot) -> exp.Expression:
         if not isinstance(part, Column):
             raise Bug("the result of an aggregate stands below the aggregation")
-        return _column(side, part.name)
+        return named(part.name, side)
 
     return leaf
 
@@ -334,13 +334,5 @@ def _filtered(query: exp.Select, condition: Expression | None) -> exp.Select:
     return query.where(exp.Paren(this=emit(condition, _read(_INNER))), copy=False)
 
 
-def _column(side: str, name: str) -> exp.Expression:
-    return exp.column(name, table=side, quoted=True)
-
-
 def _alias(name: str) -> exp.TableAlias:
     return exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-
-
-def _aliased(node: exp.Expression, name: str) -> exp.Alias:
-    return exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))

@@ -29,7 +29,7 @@ import numpy as np
 from sqlglot import exp
 
 from lapwing.expressions.expression import Column, Expression
-from lapwing.expressions.forms import ExactSum, Listed, Wide
+from lapwing.expressions.forms import ExactSum, Wide
 from lapwing.expressions.identity import (
     Facts,
     Identity,
@@ -48,7 +48,7 @@ from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.plan.aggregates import Bounded, Limits, limits_of
 from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows
 from lapwing.plan.plan import Outline, Plan, plan_release
-from lapwing.plan.query import key_node, unit_rows
+from lapwing.plan.query import key_node, listed, unit_rows
 from lapwing.plan.row_values import UNIT, RowColumn, aliased, named, select, source, step_of, whole_steps
 from lapwing.privacy.loss import Loss
 
@@ -202,14 +202,16 @@ def check_result(price: Loss, labels: Sequence[str], counts: Iterable[Any]) -> C
 def check_query(target: UnitsExceeding) -> exp.Select:
     """One row of counts: c0 of all units, then c1, c2, ... of those that exceed each limit."""
     limits, table = target.limits, target.table
-    own = [bounded for bounded in limits.bounds if bounded.table == table]
-    flags = [_beyond(bounded.field) for bounded in own]
+    flags: list[exp.Expression] = []
+    over = [_counted(f"r{i}") for i in range((limits.rows is not None) + (limits.groups is not None))]
+    for bounded in limits.bounds:
+        if bounded.table == table:
+            over.append(_counted(f"f{len(flags)}"))
+            flags.append(_beyond(bounded.field))
+        else:
+            over.append(_within(bounded))
+    over += [_counted(f"t{i}") for i in range(len(limits.totals))]
     units = _rows_flagged(target, flags) if table.by_row else _units_flagged(target, flags)
-    rows = [f"r{i}" for i in range((limits.rows is not None) + (limits.groups is not None))]
-    places = iter(f"f{i}" for i in range(len(own)))
-    bounds = [_counted(next(places)) if b.table == table else _within(b) for b in limits.bounds]
-    totals = [_counted(f"t{i}") for i in range(len(limits.totals))]
-    over = [*map(_counted, rows), *bounds, *totals]
     columns = [aliased(Wide(this=exp.Count(this=exp.Star())), "c0")]
     columns += [aliased(Wide(this=node), f"c{i}") for i, node in enumerate(over, start=1)]
     return select(*columns).from_(units.subquery("u", copy=False), copy=False)
@@ -218,20 +220,22 @@ def check_query(target: UnitsExceeding) -> exp.Select:
 def _units_flagged(target: UnitsExceeding, flags: list[exp.Expression]) -> exp.Select:
     """One row for each unit under the keys, of 0 and 1: r0, r1 for limits, f0, ... for bounds, t0, ... for totals."""
     limits, keys = target.limits, [named(f"k{i}") for i in range(len(target.keys))]
-    seen = [aliased(exp.Max(this=named(f"f{i}")), f"f{i}") for i in range(len(flags))]
-    sums = [aliased(_total_beyond(field, f"v{i}"), f"t{i}") for i, field in enumerate(limits.totals)]
-    by_group = select(named(UNIT), aliased(exp.Count(this=exp.Star()), _MANY), *seen, *sums)
-    by_group = by_group.from_(_listed_rows(target, flags).subquery("r", copy=False), copy=False)
-    by_group = by_group.group_by(named(UNIT), *keys, copy=False)
+    seen = [f"f{i}" for i in range(len(flags))]
+    by_group = [aliased(exp.Max(this=named(name)), name) for name in seen]
+    for i, field in enumerate(limits.totals):
+        seen.append(f"t{i}")
+        by_group.append(aliased(_total_beyond(field, f"v{i}"), f"t{i}"))
+    groups = select(named(UNIT), aliased(exp.Count(this=exp.Star()), _MANY), *by_group)
+    groups = groups.from_(_listed_rows(target, flags).subquery("r", copy=False), copy=False)
+    groups = groups.group_by(named(UNIT), *keys, copy=False)
     over = []
     if limits.rows is not None:
         over.append(exp.GT(this=exp.Max(this=named(_MANY)), expression=exp.Literal.number(limits.rows)))
     if limits.groups is not None:
         over.append(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(limits.groups)))
     columns = [aliased(_one_if(node), f"r{i}") for i, node in enumerate(over)]
-    columns += [aliased(exp.Max(this=named(f"f{i}")), f"f{i}") for i in range(len(flags))]
-    columns += [aliased(exp.Max(this=named(f"t{i}")), f"t{i}") for i in range(len(limits.totals))]
-    query = select(named(UNIT), *columns).from_(by_group.subquery("g", copy=False), copy=False)
+    columns += [aliased(exp.Max(this=named(name)), name) for name in seen]
+    query = select(named(UNIT), *columns).from_(groups.subquery("g", copy=False), copy=False)
     return query.group_by(named(UNIT), copy=False)
 
 
@@ -248,13 +252,7 @@ def _listed_rows(target: UnitsExceeding, flags: list[exp.Expression]) -> exp.Sel
     keys = [aliased(key_node(key, public=public), f"k{i}") for i, key in enumerate(target.keys)]
     columns = [*keys, *(aliased(flag, f"f{i}") for i, flag in enumerate(flags))]
     columns += [aliased(whole_steps(_column(field), source), f"v{i}") for i, field in enumerate(target.limits.totals)]
-    rows = unit_rows(target.table, [*columns] or [exp.Literal.number(1)])
-    if not target.domain:
-        return rows
-    query = select(exp.Star()).from_(rows.subquery("q", copy=False), copy=False)
-    for place, (key, values) in enumerate(zip(target.keys, target.domain, strict=True)):
-        query = query.where(Listed(this=named(f"k{place}"), values=values, kind=key.type, place=place), copy=False)
-    return query
+    return listed(unit_rows(target.table, [*columns] or [exp.Literal.number(1)]), target.keys, target.domain)
 
 
 def _within(bounded: Bounded) -> exp.Expression:

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from lapwing.curator.from_settings import load
+from lapwing.curator.opening import load
 from lapwing.curator.settings import read_settings
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import open_ledger

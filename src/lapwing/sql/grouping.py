@@ -17,11 +17,10 @@ from lapwing.expressions.table import Table
 from lapwing.expressions.type_errors import types_of
 from lapwing.expressions.types import Type
 from lapwing.plan.aggregates import FUNCTIONS
-from lapwing.plan.distinct import COUNT_DISTINCT
 from lapwing.plan.moments import MEAN
 from lapwing.plan.quantiles import QUANTILE
 from lapwing.plan.question import Order, Output, lifted
-from lapwing.plan.total import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, SUM
+from lapwing.plan.total import COUNT_DISTINCT, COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, SUM
 from lapwing.sql.relation import MOST_TOTAL, Aggregation, Rows, by_name, size_of
 
 NULL = Literal(None, None)

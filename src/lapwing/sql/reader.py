@@ -23,8 +23,18 @@ from lapwing.expressions.expression import Expression, Literal
 from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.types import Type
 from lapwing.plan.aggregates import FUNCTIONS
-from lapwing.plan.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
-from lapwing.plan.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
+from lapwing.plan.moments import (
+    CORRELATION,
+    COVARIANCE,
+    INTERCEPT,
+    MEAN,
+    SAMPLE_COVARIANCE,
+    SAMPLE_STDDEV,
+    SAMPLE_VARIANCE,
+    SLOPE,
+    STDDEV,
+    VARIANCE,
+)
 from lapwing.plan.question import Order, Output
 from lapwing.plan.total import COUNT_VALUES, SUM
 from lapwing.quiet import quiet

@@ -33,9 +33,9 @@ from lapwing.plan.postprocessed import (
     SplitStatement,
     Stack,
     TableStep,
+    prune,
     steps_of,
 )
-from lapwing.plan.pruning import prune
 from lapwing.plan.question import Output, Question, normalised, note_of
 from lapwing.sql import reader
 from lapwing.sql.combining import rows_only
