@@ -12,8 +12,8 @@ CHECKS: tuple[Mutant, ...] = (
     Mutant(
         "a check has noise for one count",
         "UnitsExceeding.plan",
-        "plan_release(self, price, self.table, cells=self.many)",
-        "plan_release(self, price, self.table)",
+        "plan_release(self, price, self.limits.table, cells=self.many)",
+        "plan_release(self, price, self.limits.table)",
         "a unit changes m counts, and the noise is for one",
         COUNTS,
     ),
@@ -44,8 +44,8 @@ CHECKS: tuple[Mutant, ...] = (
     Mutant(
         "a check sees rows of other keys",
         "_listed_rows",
-        "listed(unit_rows(target.table, [*columns] or [exp.Literal.number(1)]), target.keys, target.domain)",
-        "unit_rows(target.table, [*columns] or [exp.Literal.number(1)])",
+        "listed(unit_rows(target.limits.table, [*columns] or [exp.Literal.number(1)]), target.keys, target.domain)",
+        "unit_rows(target.limits.table, [*columns] or [exp.Literal.number(1)])",
         "units beyond limits that the answer does not have",
         COUNTS,
     ),

@@ -36,7 +36,7 @@ from lapwing.numbers import Number, below_one, exact
 from lapwing.plan.key_selection import units_needed
 from lapwing.plan.kind import Measure
 from lapwing.plan.plan import Outline, Plan, Prices, equal_prices, make_outline, priced
-from lapwing.plan.question import Order, Output, Question, moved
+from lapwing.plan.question import Question, with_places
 from lapwing.privacy.analysis.composition import compose_fixed
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import Amount
@@ -246,14 +246,7 @@ def _on(question: Question, together: Question, places: Mapping[Aggregate, int])
     """The question over the aggregates of the merged one, which are at these places."""
     keys = {index: index for index in range(len(question.keys))}
     slots = {old: places[aggregate] for old, aggregate in enumerate(question.aggregates)}
-    there = partial(moved, keys=keys, slots=slots)
-    return replace(
-        question,
-        aggregates=together.aggregates,
-        outputs=tuple(Output(o.name, there(o.expression)) for o in question.outputs),
-        having=None if question.having is None else there(question.having),
-        order=tuple(Order(there(o.expression), o.descending) for o in question.order),
-    )
+    return replace(with_places(question, keys, slots), aggregates=together.aggregates)
 
 
 def _split(

@@ -135,7 +135,9 @@ def rehearse(plan: Plan, confidence: Fraction, questions: Sequence[Question]) ->
     released = release(short, _zeros(short))
     encode(short, released)
     for question in questions:
-        present(replace(short, outline=replace(short.outline, question=question)), released, confidence)
+        own = question is plan.question
+        answered = short if own else replace(short, outline=replace(short.outline, question=question))
+        present(answered, released, confidence)
 
 
 def _shortened(plan: Plan) -> Plan:

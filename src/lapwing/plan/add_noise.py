@@ -31,7 +31,7 @@ from lapwing.engines.dialect import ARROW_TYPES
 from lapwing.errors import Bug
 from lapwing.expressions.types import Type, Value
 from lapwing.mechanisms.cells import CellColumns, Cells, SelectedKeys
-from lapwing.plan.kind import Measure, scatter
+from lapwing.plan.kind import scatter
 from lapwing.plan.plan import Plan
 from lapwing.plan.query import UNITS, Queries
 
@@ -110,7 +110,7 @@ class Groups:
 def public_groups(plan: Plan) -> Groups:
     """Every combination of the public values, or those that are groups."""
     types = [key.type or Type.TEXT for key in plan.question.keys]
-    keys = tuple(Public(known, kind) for known, kind in zip(plan.domain, types, strict=True))
+    keys = tuple([Public(known, kind) for known, kind in zip(plan.domain, types, strict=True)])
     codes = plan.outline.groups
     return Groups(keys, None if codes is None else np.array(codes, _code_type(keys)))
 
@@ -206,14 +206,13 @@ def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = 
         rows = groups.listed(rows) if rows.num_columns else rows
         others = {index: groups.listed(own) for index, own in (others or {}).items()}
         place = groups.places(rows) if rows.num_columns else np.zeros(0, np.int64)
-    count = sum(measure.kind.cells for measure in plan.measures if not measure.kind.apart)
-    found = iter(integers(rows.column(f"c{i}")) for i in range(count))
-    cells = []
+    cells, first = [], 0
     for index, measure in enumerate(plan.measures):
         if others is not None and index in others:
             cells.append(measure.kind.arrange(measure, _Fetched(others[index], groups)))
-        else:
-            cells.append(tuple(scatter(next(found), place, groups.size) for _ in range(measure.kind.cells)))
+            continue
+        numbers = range(first, first := first + measure.kind.cells)
+        cells.append(tuple([scatter(integers(rows.column(f"c{i}")), place, groups.size) for i in numbers]))
     return Arranged(keys, units, tuple(cells))
 
 
@@ -243,29 +242,20 @@ class _Fetched:
 
 def release(plan: Plan, arranged: Arranged) -> Released:
     """The cells with noise, in steps of each measure, of the groups that may be shown."""
-    pairs = list(zip(plan.measures, arranged.cells, strict=True))
-    if plan.selection is None:
-        return Released((), tuple(_noisy(measure, cells, plan.group_count or 1) for measure, cells in pairs))
-    if arranged.units is None:
-        raise Bug("keys are selected without a count of units")
-    keep, counts = SelectedKeys(plan.selection).release(arranged.units)
-    groups = int(keep.sum())
-    cells = tuple(
-        _counted(counts)
-        if measure.mechanism is None
-        else _noisy(measure, measure.kind.filter_groups(columns, keep), groups)
-        for measure, columns in pairs
-    )
-    return Released(tuple(key[keep] for key in arranged.keys), cells)
-
-
-def _noisy(measure: Measure, columns: CellColumns, groups: int) -> CellColumns:
-    if measure.mechanism is None:
-        raise Bug("cells without noise")
-    return measure.mechanism.release(columns, groups)
-
-
-def _counted(counts: CellColumns | None) -> CellColumns:
-    if counts is None:
-        raise Bug("the selection released no counts")
-    return counts
+    counts: CellColumns | None = None
+    keep, groups = None, plan.group_count or 1
+    if plan.selection is not None:
+        if arranged.units is None:
+            raise Bug("keys are selected without a count of units")
+        keep, counts = SelectedKeys(plan.selection).release(arranged.units)
+        groups = int(keep.sum())
+    cells = []
+    for measure, columns in zip(plan.measures, arranged.cells, strict=True):
+        if measure.mechanism is not None:
+            kept = columns if keep is None else measure.kind.filter_groups(columns, keep)
+            cells.append(measure.mechanism.release(kept, groups))
+        elif counts is not None:
+            cells.append(counts)
+        else:
+            raise Bug("cells without noise")
+    return Released(() if keep is None else tuple(key[keep] for key in arranged.keys), tuple(cells))

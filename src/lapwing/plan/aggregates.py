@@ -1,12 +1,10 @@
-"""The table of aggregates over private rows, and which measures answer a list of them.
+"""The table of aggregates over private rows, which measures answer a list of them, and which limits can cut these.
 
 Aggregates of the same values share one measure where they can: where a mean is asked, its count and its sum come with
 it; where a variance is asked, the mean does too; quantiles of one argument are one release.
 
-Which limits of a plan can leave something out, and what every answer says of them.
-
-A limit can bind if some table within the declared facts has a unit that it cuts. All of this follows from the question
-and from declared facts alone, so what is said is the same whatever the rows hold:
+A limit can bind if some table within the declared facts has a unit that it cuts. What an answer says of its limits
+follows from the question and from declared facts alone, whatever the rows hold:
 
     rows     a unit has more rows in a group than rows_per_unit, and the aggregate reads them all
              (COUNT(DISTINCT unit) does not, and one row per unit is never too many)
@@ -52,27 +50,30 @@ def choose_kinds(
 
     Without `confidence` quantiles have no intervals.
     """
-    averaged = {a.arguments for a in aggregates if FUNCTIONS[a.name].family == moments.FAMILY}
-    found: dict[tuple[str, object], list[Kind]] = {}
+    averaged = _averaged(aggregates)
+    families: dict[tuple[str, object], list[Kind]] = {}
     places: dict[tuple[str, object], int] = {}
     levels: dict[tuple[str, object], set[tuple[Fraction, ...]]] = {}
-    for one in aggregates:
-        levels.setdefault((one.name, one.arguments), set()).add(one.parameters)
-    ranks = {key: {level: rank for rank, level in enumerate(sorted(of))} for key, of in levels.items()}
+    for aggregate in aggregates:
+        levels.setdefault((aggregate.name, aggregate.arguments), set()).add(aggregate.parameters)
     readings = []
     for aggregate in aggregates:
         function = FUNCTIONS[aggregate.name]
         shared = aggregate.arguments in averaged and _comes_along(table, aggregate)
         family = moments.FAMILY if shared else function.family
         source = Aggregate(MEAN.name, aggregate.arguments) if shared and not function.family else aggregate
-        kind = FUNCTIONS[source.name].kind(table, source)
         key = (family, aggregate.arguments) if family else ("", aggregate)
-        found.setdefault(key, []).append(kind)
+        families.setdefault(key, []).append(FUNCTIONS[source.name].kind(table, source))
+        rank = sorted(levels[aggregate.name, aggregate.arguments]).index(aggregate.parameters)
         place = places.setdefault(key, len(places))
-        rank = ranks[aggregate.name, aggregate.arguments][aggregate.parameters]
         readings.append(Reading(place, aggregate.name if family else "total", rank))
-    kinds = (first.merge(others) for first, *others in found.values())
-    return tuple(kind.fit(group_count, confidence) for kind in kinds), tuple(readings)
+    kinds = [first.merge(others).fit(group_count, confidence) for first, *others in families.values()]
+    return tuple(kinds), tuple(readings)
+
+
+def _averaged(aggregates: Sequence[Aggregate]) -> set[object]:
+    """The arguments of which a mean or a variance is asked."""
+    return {a.arguments for a in aggregates if FUNCTIONS[a.name].family == moments.FAMILY}
 
 
 def _comes_along(table: Table, aggregate: Aggregate) -> bool:
@@ -117,10 +118,10 @@ def limits_of(table: Table, aggregates: Sequence[Aggregate], groups: int | None)
     bounds = tuple(dict.fromkeys(_bounds(table, aggregates)))
     if table.by_row:
         return Limits(table, bounds=bounds)
-    totals = tuple(dict.fromkeys(field for a in aggregates if (field := _total_field(table, a)) is not None))
+    totals = tuple(dict.fromkeys([field for a in aggregates if (field := _total_field(table, a)) is not None]))
     if has_one_row(table):
         return Limits(table, bounds=bounds, totals=totals)
-    capped = any(_surplus(a) is not Surplus.NONE and _total_field(table, a) is None for a in aggregates)
+    capped = [a for a in aggregates if _surplus(a) is not Surplus.NONE and _total_field(table, a) is None]
     return Limits(table, table.rows_per_unit if capped else None, groups, bounds, totals)
 
 
@@ -244,8 +245,7 @@ def _totalled(limits: Limits, aggregate: Aggregate, unit: str, inside: str) -> s
 
 def _is_total(table: Table, aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> bool:
     """Whether a unit's total is clipped: not where the sum comes along with a mean, whose rows weigh less."""
-    averaged = {a.arguments for a in aggregates if FUNCTIONS[a.name].family == moments.FAMILY}
-    alone = aggregate.arguments not in averaged or _total_field(table, aggregate) is not None
+    alone = aggregate.arguments not in _averaged(aggregates) or _total_field(table, aggregate) is not None
     return _surplus(aggregate) is Surplus.CLIPPED and alone
 
 

@@ -251,7 +251,7 @@ class Kind(ABC):
 
     def empty(self, measure: Measure, groups: int) -> CellColumns:
         """The cells of no rows."""
-        return tuple(np.zeros(groups, np.int64) for _ in range(self.cells))
+        return tuple([np.zeros(groups, np.int64) for _ in range(self.cells)])
 
     def decode(self, column: list[str]) -> Cells:
         """A column of released cells, from the texts that were stored."""

@@ -234,6 +234,7 @@ class PairKind(RowShares):
     x_bounds: Interval
     y_bounds: Interval
     rows: int
+    cells: ClassVar[int] = 9
 
     @property
     def facts(self) -> Facts:
@@ -242,10 +243,6 @@ class PairKind(RowShares):
     def __str__(self) -> str:
         limits = f"{self.x_bounds} and {self.y_bounds}"
         return f"values are clipped to {limits} and each unit weighs at most {text_of(self.rows)} rows in a group"
-
-    @property
-    def cells(self) -> int:
-        return 9
 
     def columns(self, step: Fraction) -> list[RowColumn]:
         return [RowColumn(self.x, True, self.x_bounds, GRID), RowColumn(self.y, True, self.y_bounds, GRID)]

@@ -22,13 +22,7 @@ from operator import add
 
 from lapwing.errors import Code, Misconfigured
 from lapwing.expressions.expression import Call, Column, Expression, Slot, walk
-from lapwing.expressions.identity import (
-    Identity,
-    aggregate_facts,
-    domain_facts,
-    expression_facts,
-    rows_facts,
-)
+from lapwing.expressions.identity import Identity, domain_facts
 from lapwing.expressions.phrases import name_text, units_text
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
@@ -129,18 +123,10 @@ class Outline:
         """
         if self.kinds and (own := self.kinds[0].identity) is not None:
             return own
-        question, table = self.question, self.table
-        facts = (
-            rows_facts(table),
-            expression_facts(question.where, table),
-            tuple(expression_facts(key, table) for key in question.keys),
-            domain_facts(self.domain, self.groups),
-            tuple(aggregate_facts(aggregate, table) for aggregate in question.aggregates),
-            tuple(kind.facts for kind in self.kinds),
-            self.counted,
-            (table.unit, table.row_limit, self.groups_per_unit, self.limit_groups),
-        )
-        return Identity("cells", facts)
+        table, (rows, where, keys, aggregates) = self.table, self.question.facts
+        domain, kinds = domain_facts(self.domain, self.groups), tuple(kind.facts for kind in self.kinds)
+        limits = (table.unit, table.row_limit, self.groups_per_unit, self.limit_groups)
+        return Identity("cells", (rows, where, keys, domain, aggregates, kinds, self.counted, limits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +202,32 @@ def make_outline(
     quantiles are released too, so their confidence is settled here; without `intervals` their whole price buys the
     estimate.
     """
-    stated = question.table.confidence if confidence is None else confidence
-    return _outline(question, counted, stated if intervals else None)
+    table, stated = question.table, None
+    if intervals:
+        stated = table.confidence if confidence is None else confidence
+    for key in question.keys:
+        _check_key(key, table)
+    public = public_groups(question.keys, table)
+    group_count = public.count
+    domain = tuple([values for values in public.values if values is not None])
+    if group_count is not None and group_count > MOST_GROUPS:
+        refuse(
+            "too-many-groups",
+            "GROUP BY",
+            f"the declared keys make {group_count:,} groups; at most {MOST_GROUPS:,} are answered at once.",
+            "Group by fewer columns, or by columns with fewer values.",
+        )
+    groups, limit = _groups_per_unit(table, group_count)
+    kinds, readings = choose_kinds(table, question.aggregates, group_count=group_count, confidence=stated)
+    if group_count is None:
+        kinds = _for_all_groups(kinds, question, readings, None, stated)
+        counts = (i for i, kind in enumerate(kinds) if kind.counts_units(by_row=table.by_row))
+        count = next(counts, None) if counted else None
+        return Outline(question, kinds, readings, groups, limit, None, count, intervals)
+    if (best := _best(question, kinds, groups, group_count)) is not None:
+        return Outline(question, (best,), readings, group_count, False, domain, None, groups=public.codes())
+    kinds = _for_all_groups(kinds, question, readings, group_count, stated)
+    return Outline(question, kinds, readings, groups, limit, domain, None, intervals, public.codes())
 
 
 def plan_release(kind: Kind, price: Loss, table: Table, *, where: Expression | None = None, cells: int = 1) -> Plan:
@@ -231,7 +241,8 @@ def equal_prices(outline: Outline, loss: Loss) -> Prices:
     """The price in equal shares; nothing if there is nothing to pay for."""
     if not outline.parts:
         return Prices(())
-    share, parts = loss.with_delta(0).scaled(Fraction(1, outline.parts)), len(outline.kinds)
+    share = loss if outline.parts == 1 and not loss.delta else loss.with_delta(0).scaled(Fraction(1, outline.parts))
+    parts = len(outline.kinds)
     if outline.domain is not None:
         if loss.delta:
             why = "every key of this question is public, so no delta is needed."
@@ -245,9 +256,8 @@ def equal_prices(outline: Outline, loss: Loss) -> Prices:
 
 def priced(outline: Outline, prices: Prices) -> Plan:
     """The plan at these prices; raises Refused if noise for them cannot be drawn."""
-    measures = tuple(
-        kind.price(outline.groups_per_unit, share) for kind, share in zip(outline.kinds, prices.measures, strict=True)
-    )
+    pairs = zip(outline.kinds, prices.measures, strict=True)
+    measures = tuple([kind.price(outline.groups_per_unit, share) for kind, share in pairs])
     selection = None
     if prices.selection is not None:
         try:
@@ -288,33 +298,6 @@ def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
     )
 
 
-def _outline(question: Question, counted: bool, confidence: Fraction | None) -> Outline:
-    table = question.table
-    for key in question.keys:
-        _check_key(key, table)
-    public = public_groups(question.keys, table)
-    domain, group_count = tuple(values for values in public.values if values is not None), public.count
-    if group_count is not None and group_count > MOST_GROUPS:
-        refuse(
-            "too-many-groups",
-            "GROUP BY",
-            f"the declared keys make {group_count:,} groups; at most {MOST_GROUPS:,} are answered at once.",
-            "Group by fewer columns, or by columns with fewer values.",
-        )
-    groups, limit = _groups_per_unit(table, group_count)
-    kinds, readings = choose_kinds(table, question.aggregates, group_count=group_count, confidence=confidence)
-    best = _best(question, kinds, groups, group_count)
-    if best is not None and group_count is not None:
-        return Outline(question, (best,), readings, group_count, False, domain, None, groups=public.codes())
-    if confidence is not None:
-        kinds = _for_all_groups(kinds, _choosing(question, readings, group_count), group_count, confidence)
-    counts = (i for i, kind in enumerate(kinds) if kind.counts_units(by_row=table.by_row))
-    if group_count is None:
-        count = next(counts, None) if counted else None
-        return Outline(question, kinds, readings, groups, limit, None, count, confidence is not None)
-    return Outline(question, kinds, readings, groups, limit, domain, None, confidence is not None, public.codes())
-
-
 def _choosing(question: Question, readings: tuple[Reading, ...], group_count: int | None) -> frozenset[int]:
     """The measures by which rows or values are chosen. A condition, or a text made of a number, chooses values."""
     by = [] if question.having is None else [question.having]
@@ -333,11 +316,18 @@ def _choosing(question: Question, readings: tuple[Reading, ...], group_count: in
 
 
 def _for_all_groups(
-    kinds: tuple[Kind, ...], choosing: frozenset[int], group_count: int | None, confidence: Fraction
+    kinds: tuple[Kind, ...],
+    question: Question,
+    readings: tuple[Reading, ...],
+    group_count: int | None,
+    confidence: Fraction | None,
 ) -> tuple[Kind, ...]:
     """Quantiles by which something is chosen have intervals that hold for all groups together: each group's fails with
     probability (1 - confidence) / groups at most. Without a number of groups there is no such interval, and the whole
     price buys the estimate."""
+    if confidence is None or not [kind for kind in kinds if kind.releases_intervals]:
+        return kinds
+    choosing = _choosing(question, readings, group_count)
     each = None if group_count is None else 1 - (1 - confidence) / group_count
     return tuple(
         kind.fit(group_count, each) if place in choosing and kind.releases_intervals else kind
@@ -355,8 +345,8 @@ def _best(question: Question, kinds: tuple[Kind, ...], groups: int, group_count:
         case int(limit), (Order(expression=Slot(), descending=most), *others), (kind,) if limit and group_count:
             shown = [output.expression for output in question.outputs] + [order.expression for order in others]
             hidden = question.having is None and not any(isinstance(part, Slot) for e in shown for part in walk(e))
-            many = min(limit, group_count)
-            return kind.best(many, largest=most) if hidden and many <= groups else None
+            count = min(limit, group_count)
+            return kind.best(count, largest=most) if hidden and count <= groups else None
         case _:
             return None
 
@@ -370,7 +360,7 @@ def _check_key(key: Expression, table: Table) -> None:
             "cannot group by a real number: 0.0 and -0.0 compare equal.",
             "Group by FLOOR(...) of it, one group for each whole number, or have the steward declare it as integer.",
         )
-    if any(isinstance(part, Column) and part.name == table.unit for part in walk(key)):
+    if table.unit in [part.name for part in walk(key) if isinstance(part, Column)]:
         refuse(
             "unit-grouping",
             f"GROUP BY `{table.unit}`",

@@ -2,14 +2,13 @@
 
 Everything below the aggregation is row-wise on one private table. Everything above works on released numbers only.
 
-How much work one unit can cause in a question: known before a row is read, from the question and declared facts.
-
-Rule:       an operator on one row counts 1, and 1 more for every ten arguments; UPPER, LOWER and ILIKE count 3, and a
-            regular expression 8 for each part of its pattern. A question has `operators` of them, sub-queries written
-            out, and one step more for every 1,000 on all rows that one unit is declared to have.
+Work:       how much one unit can cause is known before a row is read. An operator on one row counts 1, and 1 more for
+            every ten arguments; UPPER, LOWER and ILIKE count 3, and a regular expression 8 for each part of its
+            pattern. A question has `operators` of them, sub-queries written out, and one step more for every 1,000 on
+            all rows that one unit is declared to have.
 Bound:      text functions see 1,000 characters (expressions/operators/text.py), so what counts 1 takes less than 10
-            microseconds: 1,000 of them take less than 1 % of the second that a step stands for at the least. Measured
-            on DuckDB and PostgreSQL (benchmarks/timing.py --only cpu), not proven.
+            microseconds: 1,000 of them take less than 1 % of the second that a step allows at least. Measured on
+            DuckDB and PostgreSQL (benchmarks/timing.py --only cpu), not proven.
 Guarantee:  `operators` and `steps` have no arguments but the question.
 Checked by: tests/plan/test_operator_count.py
 """
@@ -20,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import partial
+from functools import cached_property, partial
 
 from lapwing.expressions.aggregate import Aggregate, canonical_text
 from lapwing.expressions.derived import Joined, PerUnit, United
@@ -50,7 +49,7 @@ class Order:
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """What an analyst asked, in one form whatever the language was."""
 
@@ -66,32 +65,34 @@ class Question:
     notes: tuple[str, ...] = field(default=(), compare=False)
     """Sentences to be said with the answer, in every format; what reads the question adds them."""
 
-    @property
+    @cached_property
     def above(self) -> tuple[Expression, ...]:
         """Every expression above the aggregation."""
-        having = () if self.having is None else (self.having,)
-        return (*(o.expression for o in self.outputs), *having, *(o.expression for o in self.order))
+        shown = [output.expression for output in self.outputs]
+        if self.having is not None:
+            shown.append(self.having)
+        return (*shown, *[order.expression for order in self.order])
 
-    @property
+    @cached_property
     def shown(self) -> tuple[Aggregate, ...]:
         """The aggregates that the answer is made of; all of them if nothing says which."""
-        used = sorted({part.index for e in self.above for part in walk(e) if isinstance(part, Slot)})
-        return tuple(self.aggregates[slot] for slot in used) or self.aggregates
+        used = {part.index for e in self.above for part in walk(e) if isinstance(part, Slot)}
+        return tuple([self.aggregates[slot] for slot in sorted(used)]) or self.aggregates
 
-    @property
+    @cached_property
     def below(self) -> tuple[Expression, ...]:
         """Every expression below the aggregation."""
         where = () if self.where is None else (self.where,)
-        return (*where, *self.keys, *(argument for aggregate in self.aggregates for argument in aggregate.arguments))
+        return (*where, *self.keys, *[argument for aggregate in self.aggregates for argument in aggregate.arguments])
 
-    @property
-    def facts(self) -> Facts:
+    @cached_property
+    def facts(self) -> tuple[Facts, Facts, Facts, Facts]:
         """The part that is paid for, exactly, whatever its words and the names of its outputs."""
         return (
             rows_facts(self.table),
             expression_facts(self.where, self.table),
-            tuple(expression_facts(key, self.table) for key in self.keys),
-            tuple(aggregate_facts(aggregate, self.table) for aggregate in self.aggregates),
+            tuple([expression_facts(key, self.table) for key in self.keys]),
+            tuple([aggregate_facts(aggregate, self.table) for aggregate in self.aggregates]),
         )
 
     def canonical(self) -> str:
@@ -100,8 +101,8 @@ class Question:
         Output names, their order, HAVING, sorting and arithmetic above are post-processing and do not count.
         """
         where = "" if self.where is None else canonical_text(self.where)
-        keys = ",".join(sorted(canonical_text(key) for key in self.keys))
-        aggregates = ",".join(sorted(aggregate.canonical() for aggregate in self.aggregates))
+        keys = ",".join(sorted(map(canonical_text, self.keys)))
+        aggregates = ",".join(sorted([aggregate.canonical() for aggregate in self.aggregates]))
         return f"{self.table.canonical}|{where}|{keys}|{aggregates}"
 
 
@@ -128,13 +129,20 @@ def normalised(question: Question) -> Question:
         return question
     keys = sorted(range(len(question.keys)), key=lambda i: canonical_text(question.keys[i]))
     aggregates = sorted(range(len(question.aggregates)), key=lambda i: question.aggregates[i].canonical())
-    key_place = {old: new for new, old in enumerate(keys)}
-    slot_place = {old: new for new, old in enumerate(aggregates)}
-    there = partial(moved, keys=key_place, slots=slot_place)
-    return replace(
+    ordered = replace(
         question,
         keys=tuple(question.keys[i] for i in keys),
         aggregates=tuple(question.aggregates[i] for i in aggregates),
+    )
+    key_place = {old: new for new, old in enumerate(keys)}
+    return with_places(ordered, key_place, {old: new for new, old in enumerate(aggregates)})
+
+
+def with_places(question: Question, keys: Mapping[int, int], slots: Mapping[int, int]) -> Question:
+    """The question with keys and aggregates read at other places above the aggregation."""
+    there = partial(moved, keys=keys, slots=slots)
+    return replace(
+        question,
         outputs=tuple(Output(o.name, there(o.expression)) for o in question.outputs),
         having=None if question.having is None else there(question.having),
         order=tuple(Order(there(o.expression), o.descending) for o in question.order),
@@ -170,17 +178,17 @@ A_STEP = 1_000
 
 def operators(question: Question) -> int:
     """How many operators a row passes at most."""
-    below = (*question.below, *_within(question.table))
-    return sum(_weight(part) for expression in below for part in walk(expression) if isinstance(part, Call))
+    below = question.below if question.table.source is None else (*question.below, *_within(question.table))
+    return sum([_weight(part) for expression in below for part in walk(expression) if isinstance(part, Call)])
 
 
 def steps(question: Question) -> int:
     """By how much its work may exceed that of a question without operators."""
-    many = operators(question)
-    if not many:
+    count = operators(question)
+    if not count:
         return 1
     rows = max(table.row_limit or 1 for table in (question.table, *question.table.bases) if not table.public)
-    return 1 + many * rows // A_STEP
+    return 1 + count * rows // A_STEP
 
 
 def _weight(call: Call) -> int:

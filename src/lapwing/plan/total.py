@@ -70,6 +70,7 @@ class TotalKind(Kind):
     """What is counted or summed; every row if there is none."""
     summed: bool
     interval: Interval
+    cells: ClassVar[int] = 1
 
     @property
     def facts(self) -> Facts:
@@ -77,10 +78,6 @@ class TotalKind(Kind):
 
     def __str__(self) -> str:
         return f"each unit's part of a group is clipped to {self.interval}"
-
-    @property
-    def cells(self) -> int:
-        return 1
 
     @property
     def whole(self) -> bool:
@@ -286,6 +283,7 @@ class DistinctKind(Kind):
 
     argument: Expression
     rows: int
+    cells: ClassVar[int] = 1
     apart: ClassVar[bool] = True
 
     @property
@@ -294,10 +292,6 @@ class DistinctKind(Kind):
 
     def __str__(self) -> str:
         return f"of each unit at most {text_of(self.rows)} different values count in a group"
-
-    @property
-    def cells(self) -> int:
-        return 1
 
     def sensitivity(self, step: Fraction) -> int:
         return self.rows

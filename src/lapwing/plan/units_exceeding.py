@@ -63,6 +63,8 @@ class UnitsExceeding(Kind):
     keys: tuple[Expression, ...]
     domain: tuple[tuple[Value, ...], ...] | None
     apart: ClassVar[bool] = True
+    cells: ClassVar[int] = 1
+    """One column: all units, then those that exceed each limit."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -73,28 +75,25 @@ class UnitsExceeding(Kind):
         return hash((self.limits, self.keys, self.domain))
 
     @cached_property
-    def table(self) -> Table:
-        return self.limits.table
-
-    @cached_property
     def identity(self) -> Identity:
         """The relation and its keys. Which limits were checked stands with each result: one may serve for fewer."""
-        keys = tuple(expression_facts(key, self.table) for key in self.keys)
-        return Identity("check", (rows_facts(self.table), self.table.unit, keys, domain_facts(self.domain)))
+        table = self.limits.table
+        keys = tuple([expression_facts(key, table) for key in self.keys])
+        return Identity("check", (rows_facts(table), table.unit, keys, domain_facts(self.domain)))
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Each limit by its exact facts, in the order of the counts."""
-        return tuple(map(compact_json, self._facts()))
+        limits, table = self.limits, self.limits.table
+        facts: list[Facts] = [] if limits.rows is None else [("rows", limits.rows)]
+        facts += [] if limits.groups is None else [("groups", limits.groups)]
+        facts += [("bounds", rows_facts(b.table), _column_facts(b.table, b.field)) for b in limits.bounds]
+        facts += [("total", _column_facts(table, f), interval_facts(f.unit_bounds)) for f in limits.totals]
+        return tuple(map(compact_json, facts))
 
     @property
     def facts(self) -> Facts:
         return self.labels
-
-    @property
-    def cells(self) -> int:
-        """One column: all units, then those that exceed each limit."""
-        return 1
 
     def sensitivity(self, step: Fraction) -> int:
         """Of each count."""
@@ -114,7 +113,7 @@ class UnitsExceeding(Kind):
 
     def plan(self, price: Loss) -> Plan:
         """The check at this price; raises Refused. A unit is in as many of the counts as there are."""
-        return plan_release(self, price, self.table, cells=self.many)
+        return plan_release(self, price, self.limits.table, cells=self.many)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -139,16 +138,8 @@ class UnitsExceeding(Kind):
         totals = tuple(dict.fromkeys((*mine.totals, *yours.totals)))
         return UnitsExceeding(Limits(mine.table, rows, groups, bounds, totals), self.keys, self.domain)
 
-    def _facts(self) -> list[Facts]:
-        limits = self.limits
-        rows: list[Facts] = [] if limits.rows is None else [("rows", limits.rows)]
-        groups: list[Facts] = [] if limits.groups is None else [("groups", limits.groups)]
-        bounds = [("bounds", rows_facts(b.table), _column_facts(b.table, b.field)) for b in limits.bounds]
-        totals = [("total", _column_facts(self.table, f), interval_facts(f.unit_bounds)) for f in limits.totals]
-        return [*rows, *groups, *bounds, *totals]
-
     def __str__(self) -> str:
-        return f"check what limits cut in `{self.table.name}`"
+        return f"check what limits cut in `{self.limits.table.name}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +192,7 @@ def check_result(price: Loss, labels: Sequence[str], counts: Iterable[Any]) -> C
 
 def check_query(target: UnitsExceeding) -> exp.Select:
     """One row of counts: c0 of all units, then c1, c2, ... of those that exceed each limit."""
-    limits, table = target.limits, target.table
+    limits, table = target.limits, target.limits.table
     flags: list[exp.Expression] = []
     over = [_counted(f"r{i}") for i in range((limits.rows is not None) + (limits.groups is not None))]
     for bounded in limits.bounds:
@@ -252,7 +243,7 @@ def _listed_rows(target: UnitsExceeding, flags: list[exp.Expression]) -> exp.Sel
     keys = [aliased(key_node(key, public=public), f"k{i}") for i, key in enumerate(target.keys)]
     columns = [*keys, *(aliased(flag, f"f{i}") for i, flag in enumerate(flags))]
     columns += [aliased(whole_steps(_column(field), source), f"v{i}") for i, field in enumerate(target.limits.totals)]
-    return listed(unit_rows(target.table, [*columns] or [exp.Literal.number(1)]), target.keys, target.domain)
+    return listed(unit_rows(target.limits.table, [*columns] or [exp.Literal.number(1)]), target.keys, target.domain)
 
 
 def _within(bounded: Bounded) -> exp.Expression:
