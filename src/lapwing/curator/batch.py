@@ -304,12 +304,8 @@ def _batch_delta(merged: Sequence[MergedQuestion], budget: Budget, delta: Number
         each = budget.question_delta(left(), many=many)
         return many * (usable_delta(each) if unknown else each)
     if not basic and not unknown:
-        refuse(
-            "delta-not-needed",
-            "`delta`",
-            "every key of these questions is public, so no delta is needed.",
-            "Leave `delta` out.",
-        )
+        why = "every key of these questions is public, so no delta is needed."
+        refuse("delta-not-needed", "`delta`", why, "Leave `delta` out.")
     return below_one(delta, "delta")
 
 

@@ -82,12 +82,9 @@ def _exact_enough(statement: SplitStatement, terms: Terms, confidence: Fraction)
     plain = {shown: released_number(statement.root, name) for shown, name, _ in statement.columns if shown in noisy}
     groups = make_outline(statement.parts[0]).group_count
     if len(statement.parts) > 1 or None in plain.values() or groups is None:
-        refuse(
-            "within-unsupported",
-            "`within`",
-            "it is promised for released numbers, and this statement shows numbers that are computed from them.",
-            "Ask with epsilon=; or ask for the sub-queries first, with within=: what is stored is not paid again.",
-        )
+        why = "it is promised for released numbers, and this statement shows numbers that are computed from them."
+        instead = "Ask with epsilon=; or ask for the sub-queries first, with within=: what is stored is not paid again."
+        refuse("within-unsupported", "`within`", why, instead)
     numbers = len(statement.parts[0].aggregates)
     if not numbers:
         return terms  # public keys alone, which are exact

@@ -211,12 +211,9 @@ class Planner:
         """The plan with the results of all searches by now."""
         seen = search.look()
         if seen.missing and search.within:
-            refuse(
-                "search-needs-epsilon",
-                "`within`",
-                "bounds or limits must be found first, and what precision costs depends on them.",
-                "Ask with epsilon= once; afterwards they are known, and `within` works.",
-            )
+            why = "bounds or limits must be found first, and what precision costs depends on them."
+            instead = "Ask with epsilon= once; afterwards they are known, and `within` works."
+            refuse("search-needs-epsilon", "`within`", why, instead)
         confidence = _confidence(seen.question.table, request.terms.confidence)
         outline, terms = outline_on_terms(seen.question, request.terms, confidence), search.terms(len(seen.missing))
         priced = self._checked(outline, confidence, terms, search.least(), request)
@@ -255,12 +252,7 @@ class Planner:
         return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
     def _checked(
-        self,
-        outline: Outline,
-        confidence: Fraction,
-        terms: Terms,
-        least: Terms,
-        request: Request,
+        self, outline: Outline, confidence: Fraction, terms: Terms, least: Terms, request: Request
     ) -> tuple[Plan, Callable[[], Plan] | None, PlannedCheck | None, LedgerView]:
         """The plan on these terms and what it is at the least, with the check of its limits and what is stored.
 

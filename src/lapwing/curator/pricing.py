@@ -146,12 +146,8 @@ def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fracti
     if terms.delta is not None:
         delta = below_one(terms.delta, "delta")
         if 0 < delta < _LEAST_DELTA:
-            refuse(
-                "delta-too-small",
-                "`delta`",
-                "it is too small to select any key.",
-                "Leave it out, or pass for example delta=1e-9.",
-            )
+            why = "it is too small to select any key."
+            refuse("delta-too-small", "`delta`", why, "Leave it out, or pass for example delta=1e-9.")
         return delta
     if outline.domain is not None:
         return Fraction(0)
@@ -163,12 +159,9 @@ def _delta(outline: Outline, budget: Budget, terms: Terms, left: Left) -> Fracti
 def usable_delta(delta: Fraction) -> Fraction:
     """The delta, if keys can be selected for it; raises Refused if nothing to speak of is left."""
     if delta < _LEAST_DELTA:
-        refuse(
-            "delta-not-available",
-            "GROUP BY",
-            "its values are not public, and nothing is left of the delta that selects them.",
-            "Have the steward declare the values of the keys; questions with public keys need no delta.",
-        )
+        why = "its values are not public, and nothing is left of the delta that selects them."
+        instead = "Have the steward declare the values of the keys; questions with public keys need no delta."
+        refuse("delta-not-available", "GROUP BY", why, instead)
     return delta
 
 
@@ -214,12 +207,9 @@ def _wanted(outline: Outline, within: Within) -> dict[int, list[tuple[int, Fract
         if not halves:
             pairs = zip(outline.question.aggregates, outline.readings, strict=True)
             named = next(aggregate.words() for aggregate, reading in pairs if reading.measure == index)
-            refuse(
-                "within-incomplete",
-                "`within`",
-                f"it says nothing about {named}, which is computed with or not shown.",
-                f"Select {named} by itself and give its half-width, or ask with epsilon=.",
-            )
+            why = f"it says nothing about {named}, which is computed with or not shown."
+            instead = f"Select {named} by itself and give its half-width, or ask with epsilon=."
+            refuse("within-incomplete", "`within`", why, instead)
     return wanted
 
 
@@ -245,19 +235,12 @@ def _cheapest(
         )
     for name, _ in statistics:
         if not kind.is_known_beforehand(name) and name != MEAN.name:
-            refuse(
-                "within-unsupported",
-                "`within`",
-                "it is promised for counts, sums and means only.",
-                "Ask with epsilon=.",
-            )
+            why = "it is promised for counts, sums and means only."
+            refuse("within-unsupported", "`within`", why, "Ask with epsilon=.")
         if name == MEAN.name and rows is None:
-            refuse(
-                "within-incomplete",
-                "`within`",
-                "how exact a mean is depends on how many rows there are, which is private.",
-                "Say assume_rows=1000 if you expect at least that many in each group, or ask with epsilon=.",
-            )
+            why = "how exact a mean is depends on how many rows there are, which is private."
+            instead = "Say assume_rows=1000 if you expect at least that many in each group, or ask with epsilon=."
+            refuse("within-incomplete", "`within`", why, instead)
 
     def is_enough(amount: Fraction) -> bool:
         try:

@@ -246,20 +246,12 @@ def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan:
 
 def _require_one_number(question: Question) -> None:
     if question.keys:
-        refuse(
-            "not-watchable",
-            "GROUP BY",
-            "a session watches one number at a time.",
-            "Leave GROUP BY out, and ask for each group with WHERE.",
-        )
+        why = "a session watches one number at a time."
+        refuse("not-watchable", "GROUP BY", why, "Leave GROUP BY out, and ask for each group with WHERE.")
     outputs = question.outputs
     if len(outputs) != 1 or len(question.aggregates) != 1 or not isinstance(outputs[0].expression, Slot):
-        refuse(
-            "not-watchable",
-            "SELECT",
-            "a session watches one COUNT or SUM by itself.",
-            "Select one of them, without arithmetic.",
-        )
+        why = "a session watches one COUNT or SUM by itself."
+        refuse("not-watchable", "SELECT", why, "Select one of them, without arithmetic.")
     if question.having is not None or question.limit is not None:
         refuse("not-watchable", "HAVING or LIMIT", "a session says only whether the answer is above.", "Leave it out.")
 

@@ -40,23 +40,16 @@ def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Ax
     field = table.field(name)
     column = Column(field.name, field.type, field.bounds)
     if field.name == table.unit:
-        refuse(
-            "unit-grouping",
-            f"`{field.name}`",
-            "it is the protected unit: every cell would be one person.",
-            "Name another column.",
-        )
+        why = "it is the protected unit: every cell would be one person."
+        refuse("unit-grouping", f"`{field.name}`", why, "Name another column.")
     if field.values and field.type is not Type.REAL:
         return Axis(field.name, field.type, column, field.values)
     if field.type is Type.BOOLEAN:
         return Axis(field.name, field.type, column, (False, True))
     if field.bounds is None:
-        refuse(
-            "keys-not-public",
-            f"`{field.name}`",
-            "its values are not public, and a cell that exists only if somebody is in it would expose them.",
-            f"Have the steward declare {_missing(field)} for `{field.name}`.",
-        )
+        why = "its values are not public, and a cell that exists only if somebody is in it would expose them."
+        instead = f"Have the steward declare {_missing(field)} for `{field.name}`."
+        refuse("keys-not-public", f"`{field.name}`", why, instead)
     if field.type is Type.INTEGER:
         return _of_integers(field, column, field.bounds, cells, default)
     return _of_reals(field, column, field.bounds, _read_cells(default if cells is None else cells))
@@ -66,12 +59,8 @@ def require_cut(axis: Axis) -> None:
     """Raises Refused if the values of a column are its cells, so that no number of cells can be asked for."""
     if not axis.clipped:
         kind = "truth" if axis.type is Type.BOOLEAN else "declared"
-        refuse(
-            "wrong-argument",
-            "`cells`",
-            f"the {kind} values of `{axis.name}` are its cells.",
-            f"Pass none for `{axis.name}`.",
-        )
+        why = f"the {kind} values of `{axis.name}` are its cells."
+        refuse("wrong-argument", "`cells`", why, f"Pass none for `{axis.name}`.")
 
 
 def _missing(field: Field) -> str:
@@ -83,12 +72,9 @@ def _of_integers(field: Field, column: Column, bounds: Interval, cells: int | No
     many = high - low + 1
     _require_many(field, many)
     if max(abs(low), abs(high)) > _EXACT:
-        refuse(
-            "bounds-too-wide",
-            f"`{field.name}`",
-            "its bounds lie beyond 2^53, where float64 merges numbers.",
-            f"Count ranges of it: GROUP BY BUCKET({name_text(field.name)}, [0, 1000]).",
-        )
+        why = "its bounds lie beyond 2^53, where float64 merges numbers."
+        instead = f"Count ranges of it: GROUP BY BUCKET({name_text(field.name)}, [0, 1000])."
+        refuse("bounds-too-wide", f"`{field.name}`", why, instead)
     wanted = None if cells is None else _read_cells(cells)
     if many <= (MOST_RANGE if wanted is None else wanted):
         ends = Literal(low, Type.INTEGER), Literal(high, Type.INTEGER)
@@ -102,12 +88,8 @@ def _of_reals(field: Field, column: Column, bounds: Interval, cells: int) -> Axi
     width = bounds.high - bounds.low
     _require_many(field, 2 if width else 1)
     if not 1 / _WIDEST <= width <= _WIDEST or bounds.magnitude > _WIDEST:
-        refuse(
-            "bounds-too-wide",
-            f"`{field.name}`",
-            "its bounds are too wide or too near to be cut.",
-            "Have the steward change them.",
-        )
+        why = "its bounds are too wide or too near to be cut."
+        refuse("bounds-too-wide", f"`{field.name}`", why, "Have the steward change them.")
     return _cut(field, column, tuple(bounds.low + width * i / cells for i in range(cells + 1)))
 
 
@@ -150,20 +132,12 @@ CELL = Operator("cell", lambda _: Type.INTEGER, _cell)
 def _read_cells(cells: object) -> int:
     many = count(cells, "cells", least=2)
     if many > MOST_BUCKETS:
-        refuse(
-            "too-many-groups",
-            "`cells`",
-            f"at most {MOST_BUCKETS:,} are counted.",
-            f"Pass cells={MOST_BUCKETS} or fewer.",
-        )
+        why = f"at most {MOST_BUCKETS:,} are counted."
+        refuse("too-many-groups", "`cells`", why, f"Pass cells={MOST_BUCKETS} or fewer.")
     return many
 
 
 def _require_many(field: Field, many: int) -> None:
     if many < 2:
-        refuse(
-            "constant-answer",
-            f"`{field.name}`",
-            "its bounds hold one value only.",
-            "Leave it out, or have the steward widen them.",
-        )
+        why = "its bounds hold one value only."
+        refuse("constant-answer", f"`{field.name}`", why, "Leave it out, or have the steward widen them.")

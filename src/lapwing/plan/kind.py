@@ -209,12 +209,8 @@ class Kind(ABC):
         """The sensitivity, if sums of that size are exact; raises Refused."""
         sensitivity = self.sensitivity(step)
         if sensitivity > MOST_SENSITIVITY or not FINEST_STEP <= step <= 1 / FINEST_STEP:
-            refuse(
-                "bounds-too-wide",
-                "SUM",
-                "one unit's part may be so large or so small that sums are no longer exact.",
-                "Have the steward declare bounds and rows_per_unit of ordinary size.",
-            )
+            why = "one unit's part may be so large or so small that sums are no longer exact."
+            refuse("bounds-too-wide", "SUM", why, "Have the steward declare bounds and rows_per_unit of ordinary size.")
         return sensitivity
 
     # What a unit adds, in the engine's query.
@@ -361,12 +357,8 @@ def require_noise(mechanism: Drawable, share: Loss) -> None:
     try:
         mechanism.check()
     except Misconfigured:
-        refuse(
-            "price-out-of-range",
-            "`epsilon`",
-            f"noise for {share} cannot be drawn: it is too large or too small.",
-            "Choose another one.",
-        )
+        why = f"noise for {share} cannot be drawn: it is too large or too small."
+        refuse("price-out-of-range", "`epsilon`", why, "Choose another one.")
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -429,12 +421,9 @@ class Function:
 def row_limit(table: Table, aggregate: Aggregate) -> int:
     """How many rows of a unit count in a group; refused if there is no limit."""
     if table.row_limit is None:
-        refuse(
-            "unbounded-rows",
-            aggregate.words(),
-            "one unit may have any number of rows here, so one unit could change the answer by any amount.",
-            f"Ask for {units_text(table.unit)}, or have the steward declare rows_per_unit for `{table.name}`.",
-        )
+        why = "one unit may have any number of rows here, so one unit could change the answer by any amount."
+        instead = f"Ask for {units_text(table.unit)}, or have the steward declare rows_per_unit for `{table.name}`."
+        refuse("unbounded-rows", aggregate.words(), why, instead)
     return table.row_limit
 
 
@@ -458,17 +447,9 @@ def wide_bounds(aggregate: Aggregate, argument: Expression) -> Interval:
     """The same where values are placed between their bounds: refused if these are one number, or too far apart."""
     bounds = bounds_for(aggregate, argument)
     if bounds.high - bounds.low <= bounds.magnitude / (1 << 20):
-        refuse(
-            "constant-answer",
-            aggregate.words(),
-            f"its bounds {bounds} are one number, or nearly so: the answer is known without asking.",
-            "Leave it out, or have the steward declare wider bounds.",
-        )
+        why = f"its bounds {bounds} are one number, or nearly so: the answer is known without asking."
+        refuse("constant-answer", aggregate.words(), why, "Leave it out, or have the steward declare wider bounds.")
     if bounds.magnitude > _LARGEST:
-        refuse(
-            "bounds-too-wide",
-            aggregate.words(),
-            f"its bounds {bounds} are too wide to compute with.",
-            "Clip it: CLIP(..., 0, 100).",
-        )
+        why = f"its bounds {bounds} are too wide to compute with."
+        refuse("bounds-too-wide", aggregate.words(), why, "Clip it: CLIP(..., 0, 100).")
     return bounds

@@ -211,12 +211,8 @@ def make_outline(
     group_count = public.count
     domain = tuple([values for values in public.values if values is not None])
     if group_count is not None and group_count > MOST_GROUPS:
-        refuse(
-            "too-many-groups",
-            "GROUP BY",
-            f"the declared keys make {group_count:,} groups; at most {MOST_GROUPS:,} are answered at once.",
-            "Group by fewer columns, or by columns with fewer values.",
-        )
+        why = f"the declared keys make {group_count:,} groups; at most {MOST_GROUPS:,} are answered at once."
+        refuse("too-many-groups", "GROUP BY", why, "Group by fewer columns, or by columns with fewer values.")
     groups, limit = _groups_per_unit(table, group_count)
     kinds, readings = choose_kinds(table, question.aggregates, group_count=group_count, confidence=stated)
     if group_count is None:
@@ -263,12 +259,8 @@ def priced(outline: Outline, prices: Prices) -> Plan:
         try:
             selection = choose_selection(prices.selection, outline.groups_per_unit, counted=outline.counted is not None)
         except Misconfigured:
-            refuse(
-                "price-out-of-range",
-                "`epsilon`",
-                f"no key can be selected for {prices.selection}.",
-                "Choose another one.",
-            )
+            why = f"no key can be selected for {prices.selection}."
+            refuse("price-out-of-range", "`epsilon`", why, "Choose another one.")
     return Plan(outline, prices, measures, selection)
 
 
@@ -361,12 +353,8 @@ def _check_key(key: Expression, table: Table) -> None:
             "Group by FLOOR(...) of it, one group for each whole number, or have the steward declare it as integer.",
         )
     if table.unit in [part.name for part in walk(key) if isinstance(part, Column)]:
-        refuse(
-            "unit-grouping",
-            f"GROUP BY `{table.unit}`",
-            "it is the protected unit: every group would be one person.",
-            f"Ask for {units_text(table.unit)}.",
-        )
+        why = "it is the protected unit: every group would be one person."
+        refuse("unit-grouping", f"GROUP BY `{table.unit}`", why, f"Ask for {units_text(table.unit)}.")
 
 
 def _groups_per_unit(table: Table, group_count: int | None) -> tuple[int, bool]:
@@ -374,12 +362,9 @@ def _groups_per_unit(table: Table, group_count: int | None) -> tuple[int, bool]:
     if table.by_row:
         return 1, False
     if table.groups_per_unit is None and group_count is None:
-        refuse(
-            "unbounded-groups",
-            "GROUP BY",
-            "one unit could be in any number of groups, and the groups are not public.",
-            f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys.",
-        )
+        why = "one unit could be in any number of groups, and the groups are not public."
+        instead = f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys."
+        refuse("unbounded-groups", "GROUP BY", why, instead)
     if group_count is None:
         return table.groups_per_unit or 1, True
     groups = group_count if table.groups_per_unit is None else min(group_count, table.groups_per_unit)

@@ -162,12 +162,7 @@ class QuantilesKind(Kind):
     def describe(self, measure: Measure, share: Loss | None) -> dict[str, Any]:
         quantiles = _released_by(measure)
         name = "permute-and-flip" if quantiles.flips else "exponential"
-        return {
-            "mechanism": name,
-            "rank_error": max(quantiles.error()),
-            "cells": quantiles.cells,
-            "loss": str(share),
-        }
+        return {"mechanism": name, "rank_error": max(quantiles.error()), "cells": quantiles.cells, "loss": str(share)}
 
     def methods(self, measure: Measure) -> str:
         name = "permute-and-flip" if _released_by(measure).flips else "the exponential mechanism"
