@@ -18,7 +18,7 @@ EQUIVALENT: dict[Mistake, str] = {
         "self._shown_probability(np.array([n]))[-1]",
     ): "the array has one entry, so its last is its first",
     Mistake(
-        "_UnitRows.select",
+        "UnitRows.select",
         'select(*columns).from_(_kept(self.plan).subquery("r", copy=False), copy=False)',
         'select(*columns).from_(_kept(self.plan).subquery("r", copy=False))',
     ): "sqlglot then copies the subquery before it uses it; the query is the same",
@@ -29,7 +29,7 @@ EQUIVALENT: dict[Mistake, str] = {
     Mistake(
         "_discrete_guess", "4 * start + 1", "3 * start + 1"
     ): "the upper end of a search that narrows down to the same place",
-    Mistake("Pipeline._answer", "not planned.found and check is None", "False"): (
+    Mistake("Pipeline._answer", "not planned.found and checked is None", "False"): (
         "nothing was found and nothing charged for it, so the answer is replaced by an equal one"
     ),
 }

@@ -88,22 +88,6 @@ class Watch:
     Checked by: tests/curator/test_watch.py
     """
 
-    __slots__ = (
-        "_asking",
-        "_born",
-        "_failed",
-        "_lock",
-        "_more",
-        "_read",
-        "_ready",
-        "_run",
-        "_unchanged",
-        "cost",
-        "entry",
-        "session",
-        "threshold",
-    )
-
     def __init__(
         self,
         session: Session,

@@ -209,7 +209,7 @@ def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = 
     cells, first = [], 0
     for index, measure in enumerate(plan.measures):
         if others is not None and index in others:
-            cells.append(measure.kind.arrange(measure, _Fetched(others[index], groups)))
+            cells.append(measure.kind.arrange(measure, FetchedRows(others[index], groups)))
             continue
         numbers = range(first, first := first + measure.kind.cells)
         cells.append(tuple([scatter(integers(rows.column(f"c{i}")), place, groups.size) for i in numbers]))
@@ -217,27 +217,31 @@ def arrange(plan: Plan, rows: pa.Table, others: Mapping[int, pa.Table] | None = 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Fetched:
-    """The rows of a measure with a query of its own."""
+class FetchedRows:
+    """What came back for a measure with a query of its own."""
 
     rows: pa.Table = field(repr=False)
     groups: Groups
 
     @property
     def size(self) -> int:
+        """How many groups there are."""
         return self.groups.size
 
     def places(self) -> npt.NDArray[np.int64]:
+        """The group of each row."""
         return self.groups.places(self.rows)
 
     def key_places(self, key: int) -> npt.NDArray[np.int64]:
+        """The place of each row's value among those of one key; -1 where it is none of them."""
         return self.groups.keys[key].places(self.rows.column(f"k{key}"))
 
     def integers(self, name: str) -> Cells:
         return integers(self.rows.column(name))
 
-    def having(self, name: str) -> _Fetched:
-        return _Fetched(self.rows.filter(self.rows.column(name).is_valid()), self.groups)
+    def having(self, name: str) -> FetchedRows:
+        """The rows with a value in this column."""
+        return FetchedRows(self.rows.filter(self.rows.column(name).is_valid()), self.groups)
 
 
 def release(plan: Plan, arranged: Arranged) -> Released:

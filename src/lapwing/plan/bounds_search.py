@@ -41,9 +41,10 @@ from lapwing.expressions.table import Field, Limit, Table
 from lapwing.expressions.to_sqlglot import emit, literal, real, value
 from lapwing.expressions.types import Interval, Type, Value
 from lapwing.mechanisms.cells import CellColumns, UnitPowers, unit_powers
-from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows, require_noise
+from lapwing.plan.add_noise import FetchedRows
+from lapwing.plan.kind import Kind, Measure, require_noise
 from lapwing.plan.plan import Plan, plan_release
-from lapwing.plan.query import key_node, unit_rows
+from lapwing.plan.query import UnitRows, key_node, unit_rows
 from lapwing.plan.question import Question
 from lapwing.plan.row_values import UNIT, RowColumn, aliased, named, select, source
 from lapwing.privacy.loss import Loss, Pure

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,10 @@ from lapwing.mechanisms.fitting import Noise, mechanisms_for
 from lapwing.plan.row_values import Read, RowColumn
 from lapwing.privacy.loss import Loss
 
+if TYPE_CHECKING:
+    from lapwing.plan.add_noise import FetchedRows
+    from lapwing.plan.query import UnitRows
+
 MOST_SENSITIVITY = 10**24  # in steps: the parts of 10^13 units add up within the 38 digits of the engine
 FINEST_STEP = Fraction(1, 2**900)  # so that a step and its inverse are ordinary float64 numbers
 
@@ -55,52 +59,6 @@ class Reading:
     statistic: str
     place: int = 0
     """Which of several quantiles."""
-
-
-class UnitRows(Protocol):
-    """The rows that a query of its own starts from, and how it keeps to the groups of each unit (query.py)."""
-
-    @property
-    def by_row(self) -> bool:
-        """Whether every row is its own unit."""
-
-    def keys(self) -> list[exp.Expression]:
-        """The key columns."""
-
-    def read(self) -> exp.Expression:
-        """The column that the measure reads."""
-
-    def select(self, *columns: exp.Expression) -> exp.Select:
-        """These columns of the rows that count."""
-
-    def place(self, query: exp.Select, more: list[exp.Expression]) -> exp.Select:
-        """All columns of a query by unit and group, some more, and the place of the group among those of its unit."""
-
-    def within(self, query: exp.Select) -> exp.Select:
-        """Only the groups that the unit counts in."""
-
-    def cells(self, kind: Kind) -> exp.Select:
-        """The cells c0, ... of another kind in every group, as sums over units."""
-
-
-class FetchedRows(Protocol):
-    """What came back for a query of its own."""
-
-    @property
-    def size(self) -> int:
-        """How many groups there are."""
-
-    def places(self) -> npt.NDArray[np.int64]:
-        """The group of each row."""
-
-    def key_places(self, key: int) -> npt.NDArray[np.int64]:
-        """The place of each row's value among those of one key; -1 where it is none of them."""
-
-    def integers(self, name: str) -> Cells:
-        """A column of whole numbers."""
-
-    def having(self, name: str) -> FetchedRows:
-        """The rows with a value in this column."""
 
 
 class Drawable(Protocol):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sqlglot import exp
@@ -26,9 +26,13 @@ from lapwing.mechanisms.cells import CellColumns, CellMechanism, CellQuantiles, 
 from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.mechanisms.quantiles.grid_quantile import UNIT as WEIGHT
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
-from lapwing.plan.kind import CellBand, FetchedRows, Function, Kind, Measure, Reading, UnitRows, row_limit, wide_bounds
+from lapwing.plan.kind import CellBand, Function, Kind, Measure, Reading, row_limit, wide_bounds
 from lapwing.plan.row_values import CELL, HELD, UNIT, RowColumn, aliased, named, or_null, select, sum_units
 from lapwing.privacy.loss import Loss
+
+if TYPE_CHECKING:
+    from lapwing.plan.add_noise import FetchedRows
+    from lapwing.plan.query import UnitRows
 
 FINE, COARSE, FEW = 1 << 16, 1 << 12, 16
 """Cells for reals: FINE for up to FEW groups, else COARSE."""

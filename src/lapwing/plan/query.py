@@ -93,7 +93,7 @@ def queries(plan: Plan) -> Queries:
     others: list[tuple[int, exp.Select | EngineQuery]] = []
     for index, measure in enumerate(plan.measures):
         if measure.kind.apart:
-            others.append((index, measure.kind.query(measure, _UnitRows(plan, measure))))
+            others.append((index, measure.kind.query(measure, UnitRows(plan, measure))))
     wanted = plan.selection is not None or len(others) < len(plan.measures)
     return Queries(cells_query(plan) if wanted else None, tuple(others))
 
@@ -127,8 +127,8 @@ def _reader(plan: Plan, measure: Measure) -> Callable[[int], exp.Expression]:
 
 
 @dataclass(frozen=True, slots=True)
-class _UnitRows:
-    """The rows of a plan for a measure with a query of its own."""
+class UnitRows:
+    """The rows that a measure with a query of its own starts from, and how it keeps to the groups of each unit."""
 
     plan: Plan
     measure: Measure
@@ -141,19 +141,24 @@ class _UnitRows:
         return _keys(self.plan)
 
     def read(self) -> exp.Expression:
+        """The column that the measure reads."""
         return _reader(self.plan, self.measure)(0)
 
     def select(self, *columns: exp.Expression) -> exp.Select:
+        """These columns of the rows that count."""
         return select(*columns).from_(_kept(self.plan).subquery("r", copy=False), copy=False)
 
     def place(self, query: exp.Select, more: list[exp.Expression]) -> exp.Select:
+        """All columns of a query by unit and group, some more, and the place of the group among those of its unit."""
         place = [_place(self.plan, exp.DenseRank())] if _among_totals(self.plan) else []
         return select(exp.Star(), *more, *place).from_(query.subquery("u", copy=False), copy=False)
 
     def within(self, query: exp.Select) -> exp.Select:
+        """Only the groups that the unit counts in."""
         return _within_groups(self.plan, query)
 
     def cells(self, kind: Kind) -> exp.Select:
+        """The cells c0, ... of another kind in every group, as sums over units."""
         return cells_query(replace(self.plan, measures=(Measure(kind, Fraction(1), None),)))
 
 

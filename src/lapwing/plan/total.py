@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import exp
 
@@ -29,13 +29,11 @@ from lapwing.mechanisms.cells import BestGroups, CellColumns, CellMechanism
 from lapwing.mechanisms.fitting import mechanisms_for
 from lapwing.mechanisms.grid import Grid
 from lapwing.plan.kind import (
-    FetchedRows,
     Function,
     Kind,
     Measure,
     Reading,
     Surplus,
-    UnitRows,
     bounds_for,
     row_limit,
     scatter,
@@ -54,6 +52,10 @@ from lapwing.plan.row_values import (
     where_present,
 )
 from lapwing.privacy.loss import Loss
+
+if TYPE_CHECKING:
+    from lapwing.plan.add_noise import FetchedRows
+    from lapwing.plan.query import UnitRows
 
 ONE = Interval(Fraction(0), Fraction(1))
 

@@ -45,10 +45,11 @@ from lapwing.expressions.to_sqlglot import literal, real, value
 from lapwing.expressions.types import Type, Value
 from lapwing.mechanisms.cells import CellColumns
 from lapwing.mechanisms.fitting import mechanisms_for
+from lapwing.plan.add_noise import FetchedRows
 from lapwing.plan.aggregates import Bounded, Limits, limits_of
-from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows
+from lapwing.plan.kind import Kind, Measure
 from lapwing.plan.plan import Outline, Plan, plan_release
-from lapwing.plan.query import key_node, listed, unit_rows
+from lapwing.plan.query import UnitRows, key_node, listed, unit_rows
 from lapwing.plan.row_values import UNIT, RowColumn, aliased, named, select, source, step_of, whole_steps
 from lapwing.privacy.loss import Loss
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sqlglot import exp
@@ -30,9 +30,13 @@ from lapwing.mechanisms.fitting import Family, mechanisms_for
 from lapwing.mechanisms.ranges.components import MarginalRelease, Set, coverings, sum_over
 from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.ranges import RangeRelease, Ranges
-from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows, require_noise
+from lapwing.plan.kind import Kind, Measure, require_noise
 from lapwing.plan.row_values import RowColumn, aliased, named, select
 from lapwing.privacy.loss import Loss
+
+if TYPE_CHECKING:
+    from lapwing.plan.add_noise import FetchedRows
+    from lapwing.plan.query import UnitRows
 
 _SET, _MOST = "lw_set", 1 << 62
 _FORM = 1  # of the mechanisms; another one makes answers that are no longer what is stored
