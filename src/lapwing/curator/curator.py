@@ -15,7 +15,7 @@ from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
 from lapwing.curator.pipeline import Pipeline, parts_request
-from lapwing.curator.planner import Planner
+from lapwing.curator.planner import Planner, confidence_of
 from lapwing.curator.preview import Preview
 from lapwing.curator.pricing import CHECK, Terms
 from lapwing.curator.private_data import PrivateData
@@ -264,7 +264,7 @@ class Curator:
         if (found := self._planner.statement(asked.question, request.today)) is None:
             return self._preview(asked, request)
         text, statement = found
-        confidence = self._planner.confidence(statement.parts[0], request.terms)
+        confidence = confidence_of(statement.parts[0].table, request.terms.confidence)
         parts = parts_request(text, statement, request, confidence)
         if isinstance(parts.asked, BatchRequest):
             return self._preview_batch(parts.asked, parts)

@@ -24,7 +24,7 @@ from lapwing.answers.computed import Computed, rehearse_statement
 from lapwing.answers.warnings import useless
 from lapwing.curator.batch import BatchPlan, BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, batch_of
-from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedCheck, PlannedRequest, Planner
+from lapwing.curator.planner import REMEMBERED, PlannedBatch, PlannedCheck, PlannedRequest, Planner, confidence_of
 from lapwing.curator.pricing import Terms, price_words, reworded
 from lapwing.curator.private_data import PrivateData
 from lapwing.curator.purchase import (
@@ -113,7 +113,7 @@ class Pipeline:
         return self.answer_one(asked, request) if statement is None else self._computed(*statement, request)
 
     def _computed(self, text: str, statement: SplitStatement, request: Request) -> RequestSteps[Computed]:
-        confidence = self._planner.confidence(statement.parts[0], request.terms)
+        confidence = confidence_of(statement.parts[0].table, request.terms.confidence)
         parts = parts_request(text, statement, request, confidence)
         self._private_data.prepare_steps(statement, confidence)
         releases: Sequence[Release]

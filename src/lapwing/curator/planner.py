@@ -173,8 +173,11 @@ class Planner:
         """Whether the steward lets bounds or limits be found."""
 
     def read(self, question: Any, today: date | None = None) -> Question:
-        """The question in SQL or as an Ibis expression, asked on this date."""
+        """The question in SQL or as an Ibis expression, or the part of a statement, asked on this date."""
         if isinstance(question, StatementPart):
+            parsed = self._read_query(question.text, today)
+            if isinstance(parsed, SplitStatement):
+                return parsed.parts[question.index]
             return reader_of(question, today)(self._catalog)
         text = question if isinstance(question, str) else as_sql(question)
         parsed = self._read_query(text, today)
@@ -195,7 +198,7 @@ class Planner:
         if not isinstance(asked, QuestionRequest):
             outline = asked.outline(self._catalog)
             terms.price(budget)  # refused first if none is named, since no precision can be
-            confidence = _confidence(outline.table, terms.confidence)
+            confidence = confidence_of(outline.table, terms.confidence)
             return PlannedRequest(*self._checked(outline, confidence, terms, terms, request), confidence, None, free)
         if not self._searches and not terms.automatic.bounds and not terms.automatic.limits:
             return self._plan_or_hint(asked.question, request, free)
@@ -214,7 +217,7 @@ class Planner:
             why = "bounds or limits must be found first, and what precision costs depends on them."
             instead = "Ask with epsilon= once; afterwards they are known, and `within` works."
             refuse("search-needs-epsilon", "`within`", why, instead)
-        confidence = _confidence(seen.question.table, request.terms.confidence)
+        confidence = confidence_of(seen.question.table, request.terms.confidence)
         outline, terms = outline_on_terms(seen.question, request.terms, confidence), search.terms(len(seen.missing))
         priced = self._checked(outline, confidence, terms, search.least(), request)
         return PlannedRequest(*priced, confidence, search.facts, charged, seen.found, seen.missing, search)
@@ -248,7 +251,7 @@ class Planner:
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
                 questions.append(self.read(question, today))
-        confidences = [_confidence(question.table, terms.confidence) for question in questions]
+        confidences = [confidence_of(question.table, terms.confidence) for question in questions]
         return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
 
     def _checked(
@@ -296,7 +299,7 @@ class Planner:
         question, terms = None, request.terms
         try:
             question = self.read(asked, request.today)
-            confidence = _confidence(question.table, terms.confidence)
+            confidence = confidence_of(question.table, terms.confidence)
             outline = outline_on_terms(question, terms, confidence)
             priced = self._checked(outline, confidence, terms, terms, request)
             return PlannedRequest(*priced, confidence, question.facts, free)
@@ -316,10 +319,6 @@ class Planner:
         asked = " and ".join(f'{word}="auto"' for word in words)
         return asked and f" Or pass {asked}: a share of the price finds what is missing."
 
-    def confidence(self, question: Question, terms: Terms) -> Fraction:
-        """The confidence that errors of a question on these terms are stated at."""
-        return _confidence(question.table, terms.confidence)
-
     def _delta_left(self) -> Fraction:
         return self._ledger.remaining.delta
 
@@ -335,7 +334,8 @@ def reader_of(question: Any, today: date | None) -> QuestionReader:
             return partial(read_sql, as_sql(question), today=today)
 
 
-def _confidence(table: Table, confidence: Number | None) -> Fraction:
+def confidence_of(table: Table, confidence: Number | None) -> Fraction:
+    """The confidence that errors are stated at: as named, or else as declared for the table."""
     confidence = table.confidence if confidence is None else inside_unit(confidence, "confidence")
     if not _LEAST_CONFIDENCE <= confidence <= 1 - _LEAST_CONFIDENCE:
         raise Misconfigured("`confidence` must lie between 1e-9 and 1 - 1e-9. Pass 0.95. Nothing was charged.")

@@ -67,11 +67,11 @@ class PrivateData:
 
     def prepare(self, charges: Sequence[PlannedCharge]) -> list[Purchase]:
         """What these charges buy: noisy cells and their bytes."""
-        with _preparing():
-            written = [self._queries.rehearse(one.plan, one.confidence, one.questions) for one in charges]
         purchases = []
-        for charge, asked in zip(charges, written, strict=True):
+        for charge in charges:
             plan = charge.plan
+            with _preparing():
+                asked = self._queries.rehearse(plan, charge.confidence, charge.questions)
             if (factor := steps(plan.question)) > 1:
                 asked = asked.prepared(partial(_in_time, factor))
             read = partial(self._read, plan, asked, partial(_release, plan))

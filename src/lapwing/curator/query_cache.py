@@ -212,11 +212,14 @@ class QueryCache:
         if key is None:
             return queries(plan).prepared(self._engine.prepare)
         if key in (known := self._templates):  # another thread may replace the table between the two lines
-            template = known[key]
+            template: Queries | None = known[key]
         else:
             if len(self._templates) >= REMEMBERED:
                 self._templates = {}
-            template = self._templates[key] = self._template(bare)
+            template = queries(bare).prepared(self._engine.prepare)
+            if bare.question.where is not None and not self._is_marked_once(template):
+                template = None
+            self._templates[key] = template
         where = plan.question.where
         if where is None and template is not None:
             return template
@@ -231,13 +234,8 @@ class QueryCache:
 
         return template.prepared(filled)
 
-    def _template(self, bare: Plan) -> Queries | None:
-        """The queries of plans with this structural key; None if the mark does not occur exactly once."""
-        template = queries(bare).prepared(self._engine.prepare)
-        if bare.question.where is None:
-            return template
-        texts = [query.text for query in template.all if isinstance(query, EngineQuery)]
-        return template if all(text.count(self._mark) == 1 for text in texts) else None
+    def _is_marked_once(self, template: Queries) -> bool:
+        return all(query.text.count(self._mark) == 1 for query in template.all if isinstance(query, EngineQuery))
 
 
 def _key(bare: Plan) -> Hashable | None:

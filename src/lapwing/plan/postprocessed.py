@@ -1,4 +1,4 @@
-"""What stands above the release: several questions, and one tree of steps over their answers.
+"""Statements: several questions, and one tree of steps above the release, over their answers.
 
 A statement is split where rows become released numbers. Each aggregation over private rows is a part: an ordinary
 question, whose outputs are its keys and aggregates, with the plan, price and identity that it has when asked alone.
@@ -261,15 +261,15 @@ def _rebuilt(step: TableStep, used: set[str], done: dict[int, TableStep]) -> Tab
     made: TableStep
     match step:
         case ReleasedPart(columns=columns):
-            made = replace(step, columns=tuple(column for column in columns if column[0] in used))
+            made = replace(step, columns=tuple([column for column in columns if column[0] in used]))
         case Compute(source=source, outputs=outputs):
-            kept = tuple(output for output in outputs if output.name in used)
+            kept = tuple([output for output in outputs if output.name in used])
             made = replace(step, source=_rebuilt(source, used, done), outputs=kept)
         case Fold(source=source, calls=calls):
-            folded = tuple(call for call in calls if call.name in used)
+            folded = tuple([call for call in calls if call.name in used])
             made = replace(step, source=_rebuilt(source, used, done), calls=folded)
         case Over(source=source, calls=windows):
-            called = tuple(call for call in windows if call.name in used)
+            called = tuple([call for call in windows if call.name in used])
             made = replace(step, source=_rebuilt(source, used, done), calls=called)
         case JoinTables(left=left, right=right):
             made = replace(step, left=_rebuilt(left, used, done), right=_rebuilt(right, used, done))

@@ -81,14 +81,19 @@ def compute(column: RowColumn) -> exp.Expression:
     return let(node, placed)
 
 
-def source(leaf: Column | Key | Slot) -> exp.Expression:
-    """A column of the private table."""
-    if not isinstance(leaf, Column):
-        raise Bug("the result of an aggregate stands below the aggregation")
-    return exp.column(leaf.name, table=ROWS, quoted=True)
+def _read(side: str) -> Leaf:
+    def leaf(part: Column | Key | Slot) -> exp.Expression:
+        if not isinstance(part, Column):
+            raise Bug("the result of an aggregate is read below the aggregation")
+        return named(part.name, side)
+
+    return leaf
 
 
-named = partial(exp.column, quoted=True)
+source = _read(ROWS)
+"""A column of the private table."""
+
+named: Callable[..., exp.Expression] = partial(exp.column, quoted=True)
 """A column of the query inside, or of a side of a join."""
 
 
@@ -172,7 +177,7 @@ def _joined(table: Table, source: Joined) -> exp.Select:
         kind=None if source.outer else "INNER",
         on=exp.and_(*_met(source), copy=False),
     )
-    query = exp.Select(expressions=columns).from_(from_node(source.left, _LEFT), copy=False)
+    query = select(*columns).from_(from_node(source.left, _LEFT), copy=False)
     query.append("joins", partners)
     return query
 
@@ -197,7 +202,7 @@ def _of_the_unit(source: Joined, mark: str) -> exp.Expression:
     if not source.outer:
         return from_node(source.right, _RIGHT)
     columns = [exp.Column(this=exp.Star(), table=exp.to_identifier(_INNER, quoted=True)), aliased(exp.true(), mark)]
-    query = exp.Select(expressions=columns).from_(from_node(source.right, _INNER), copy=False)
+    query = select(*columns).from_(from_node(source.right, _INNER), copy=False)
     return exp.Subquery(this=_filtered(query, source.right_where), alias=_alias(_RIGHT))
 
 
@@ -205,14 +210,14 @@ def _one_a_key(source: Joined, mark: str) -> exp.Expression:
     """The public rows that can be partners, one for each combination of the compared values."""
     compared = [aliased(_compared(b, a, _INNER), f"o{i}") for i, (a, b) in enumerate(source.on)]
     stored = [aliased(named(field.name, _INNER), f"c{i}") for i, field in enumerate(source.right.fields)]
-    rows = exp.Select(expressions=[*compared, *stored]).from_(from_node(source.right, _INNER), copy=False)
+    rows = select(*compared, *stored).from_(from_node(source.right, _INNER), copy=False)
     rows = _filtered(rows, source.right_where)
     keys = [named(f"o{i}", _EACH) for i in range(len(compared))]
     first = [FirstOf(this=named(f"c{i}", _EACH)) for i in range(len(stored))]
     shown = [aliased(key, f"o{i}") for i, key in enumerate(keys)]
     shown += [aliased(node, f"c{i}") for i, node in enumerate(first)]
     shown += [aliased(exp.true(), mark)] if source.outer else []
-    query = exp.Select(expressions=shown).from_(rows.subquery(_EACH, copy=False), copy=False)
+    query = select(*shown).from_(rows.subquery(_EACH, copy=False), copy=False)
     query = query.group_by(*(key.copy() for key in keys), copy=False)
     return exp.Subquery(this=query, alias=_alias(_RIGHT))
 
@@ -242,7 +247,7 @@ def _per_unit(table: Table, source: PerUnit) -> exp.Select:
     inner = [aliased(named(unit, _INNER), "u"), aliased(named(UNIT_ID, _INNER), UNIT_ID)]
     inner += [aliased(typed(key, key.type, _read(_INNER)), f"k{i}") for i, key in enumerate(source.keys)]
     inner += [aliased(_argument(a), f"a{i}") for i, a in enumerate(source.aggregates) if a.arguments]
-    rows = exp.Select(expressions=inner).from_(from_node(source.table, _INNER), copy=False)
+    rows = select(*inner).from_(from_node(source.table, _INNER), copy=False)
     rows = _filtered(rows, source.where)
     present = exp.Not(this=exp.Is(this=named(UNIT_ID, _INNER), expression=exp.Null()))
     rows = rows.where(present, copy=False)
@@ -317,15 +322,6 @@ def _result(aggregate: Aggregate, name: str) -> exp.Expression:
             many = exp.Nullif(this=number(exp.Count(this=held.copy())), expression=exp.Literal.number(0))
             return Quotient(this=exp.Paren(this=total), expression=many)
     raise Bug("an aggregate inside has no form")
-
-
-def _read(side: str) -> Leaf:
-    def leaf(part: Column | Key | Slot) -> exp.Expression:
-        if not isinstance(part, Column):
-            raise Bug("the result of an aggregate stands below the aggregation")
-        return named(part.name, side)
-
-    return leaf
 
 
 def _filtered(query: exp.Select, condition: Expression | None) -> exp.Select:
