@@ -36,7 +36,7 @@ QuestionReader = Callable[[Catalog], Question]
 
 @dataclass(frozen=True, slots=True)
 class Automatic:
-    """What an analyst lets be found, besides what the steward does, and for which share of the price."""
+    """The searches that an analyst allows beside the steward's, and their share of the price."""
 
     bounds: bool = False
     limits: bool = False
@@ -48,7 +48,6 @@ NOTHING = Automatic()
 
 
 def read_automatic(bounds: Any, limits: Any, find_share: Number) -> Automatic:
-    """What the words of a question ask for."""
     if bounds is limits is None and find_share is SEARCH_SHARE:
         return NOTHING
     for name, word in (("bounds", bounds), ("limits", limits)):
@@ -61,7 +60,7 @@ def read_automatic(bounds: Any, limits: Any, find_share: Number) -> Automatic:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must be found for a question, in the order in which it is."""
+    """What must be found for a question, in order."""
 
     columns: tuple[BoundsOf, ...] = ()
     limits: tuple[Limit, ...] = ()
@@ -74,7 +73,7 @@ class Needs:
 
 
 def needs_of(read: QuestionReader, catalog: Catalog, automatic: Automatic) -> Needs:
-    """What must be found; raises Refused if the question is refused whatever is found."""
+    """What must be found; raises Refused if no search could help."""
     columns = _candidates(catalog, automatic)
     if not columns and not automatic.limits and not any(table.auto for table in catalog.tables):
         return Needs()
@@ -143,7 +142,6 @@ def _is_accepted(question: Question, own: tuple[str, ...], kept: tuple[str, ...]
 
 
 def is_refused(question: Question) -> bool:
-    """Whether the question is refused at every price."""
     try:
         make_outline(question)
     except Refused:
@@ -152,7 +150,6 @@ def is_refused(question: Question) -> bool:
 
 
 def _candidates(catalog: Catalog, automatic: Automatic) -> tuple[BoundsOf, ...]:
-    """Columns whose bounds may be found."""
     return tuple(
         BoundsOf(table, field)
         for table in catalog.tables
@@ -208,7 +205,6 @@ def _least(question: Question, automatic: Automatic) -> Question:
 
 
 def _declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> Catalog:
-    """The catalog with these bounds declared."""
     known = {(column.table.name, column.field.name): interval for column, interval in found}
 
     def declared(table: Table) -> Table:
@@ -232,7 +228,7 @@ def _with_limits(question: Question, limits: Mapping[Limit, int]) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The question with all that is known by now; what is not found stands at its widest bounds and at 1."""
+    """The question with all that is known by now; what is missing has its widest bounds, or a limit of 1."""
 
     question: Question
     found: tuple[SearchResult, ...]

@@ -141,7 +141,6 @@ class BatchPlan:
     """Whether delta is paid to compose the list, and why; empty where that is no choice."""
 
     def read_off(self) -> list[list[int]]:
-        """For each plan the numbers of the questions that are read off it."""
         found: list[list[int]] = [[] for _ in self.plans]
         for index, item in enumerate(self.items):
             found[item.place].append(index)
@@ -290,7 +289,6 @@ def _words(share: Fraction) -> str:
 
 
 def _is_worth(budget: Budget, saved: Fraction, paid: Fraction) -> bool:
-    """Whether the epsilon saved is a larger share of the budget's than the delta paid."""
     return saved * budget.capacity.delta > paid * budget.capacity.amount
 
 
@@ -389,6 +387,5 @@ def _composed(prices: Sequence[Prices], delta: Fraction) -> Amount:
 
 
 def _parts(prices: Sequence[Prices]) -> list[tuple[Fraction, Fraction]]:
-    """Epsilon and delta of every part."""
     losses = [part for one in prices for part in (*one.measures, one.selection) if part is not None]
     return [(known.epsilon, known.delta) for known in (loss.to_approximate() for loss in losses)]

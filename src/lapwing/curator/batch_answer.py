@@ -46,7 +46,6 @@ def batch_of(
 
 
 def _checked(plan: Plan, told: CheckResult | None) -> Checked | None:
-    """What a check tells of the limits of one question."""
     target = check_target(plan.outline)
     return None if told is None or target is None else Checked(target, told)
 

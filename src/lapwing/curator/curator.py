@@ -137,10 +137,10 @@ class Curator:
         joins it with all that were paid before. `key` makes a retry safe: one request with one key is paid once.
         With intervals=False quantiles come without one and err less: half of their price would buy it.
         bounds="auto" finds bounds of columns that have none, limits="auto" limits of units, for `find_share` of the
-        price; what was found is stored, and the next question that needs it has it for nothing.
+        price; results are stored, and later questions reuse them free.
         Where a limit can cut something, `check` of the price, 5 % by default, tells how many units exceed it. That is
         stored too, and serves every filter over the same keys; check=0 turns it off.
-        An answer that would say nothing, by the plan alone, is refused for nothing; `anyway` asks it all the same.
+        A useless answer, by the plan alone, is refused free; `anyway` asks it all the same.
         """
         asked = QuestionRequest(question)
         return run(self._pipeline.answer(asked, make_request(asked, terms, AskTerms)))

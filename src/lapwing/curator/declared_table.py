@@ -145,7 +145,6 @@ def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], z
 
 
 def _by_column(what: str, declared: Any, names: Iterable[str]) -> Mapping[str, Any]:
-    """What is declared, by stored column name."""
     if declared is not None and not isinstance(declared, Mapping):
         raise Misconfigured(f"`{what}` must be a mapping by column. Write {what}={{'age': ...}}.")
     known = {_stored_name(column, names): fact for column, fact in (declared or {}).items()}
@@ -248,7 +247,6 @@ def _tell_types(title: str, source: Source, settled: Mapping[str, Type], *, gues
 
 
 def types_line(types: Mapping[str, str]) -> str:
-    """As it is written in Python."""
     return f"types={json.dumps(dict(types), ensure_ascii=False)}"
 
 

@@ -42,12 +42,10 @@ def dummy_catalog(catalog: Catalog) -> Catalog:
 
 
 def dummy_engine(catalog: Catalog) -> DuckDBEngine:
-    """An engine on the made-up rows of a catalog."""
     return DuckDBEngine([(table, Frame(rows)) for table, rows in dummy_rows(catalog).items()], salt=0)
 
 
 def dummy_rows(catalog: Catalog) -> dict[Table, pa.Table]:
-    """The made-up rows of every table."""
     public = [table for table in catalog.tables if table.public]
     keys = {table.field(key[0]) for table in public for key in table.keys if len(key) == 1}
     pools = {field.name.lower(): field.values for field in keys if field.values}
@@ -118,7 +116,6 @@ def _pick(field: Field, pool: tuple[Value, ...], number: int) -> Value:
 
 
 def _between(field: Field) -> Interval | None:
-    """From the first edge of a number to the last."""
     first, last = (field.edges[0], field.edges[-1]) if field.edges else (None, None)
     numbers = isinstance(first, int | Fraction) and isinstance(last, int | Fraction)
     return Interval(Fraction(first), Fraction(last)) if numbers else None  # type: ignore[arg-type]

@@ -123,7 +123,6 @@ def open_data(
 
 
 def _several(data: Mapping[Any, Any], name: str | None, table: str | Mapping[str, str] | None) -> dict[str, Source]:
-    """The sources of several tables by name."""
     if name is not None:
         raise Misconfigured("`name` is for one table; several have the names of the mapping. Leave `name` out.")
     if not data:
@@ -156,7 +155,6 @@ def _one_name(table: Any) -> str | None:
 
 
 def _title(name: Any, source: Source | None) -> str:
-    """The table's name in questions: as given, or that of its file."""
     if name is None and source is not None:
         match source:
             case Frame() | SparkFrame():

@@ -5,7 +5,7 @@ find, price, prepare, [before charge], reserve, [before rows], read, [before sto
 The same steps for every way to ask: a question, its check of limits and the searches that it needs, a workload, each
 part of a batch. What a charge buys, and who resumes the request at which stop, is in purchase.py.
 
-A statement that goes on above the release is asked as its one question, or as a batch of its questions. So prices,
+A statement that computes from released tables is asked as its one question, or as a batch of its questions. So prices,
 stored answers, retry keys and refusals are those of questions and batches, and one refused part refuses all.
 """
 
@@ -73,7 +73,7 @@ def parts_request(text: str, statement: SplitStatement, request: Request, confid
 
 
 def _exact_enough(statement: SplitStatement, terms: Terms, confidence: Fraction) -> Terms:
-    """The terms on which every number that is shown is within what was asked, whatever rows are chosen.
+    """The terms on which every shown number is as exact as asked, whatever rows are chosen.
 
     Numbers are shown with intervals that hold for all columns and groups together at the widest, so the part is priced
     at that confidence: each of its k numbers in each of its g groups at 1 - (1 - c) / (k g).
@@ -130,7 +130,6 @@ class Pipeline:
         return computed
 
     def answer_one(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> RequestSteps[Release]:
-        """The answer to one question, or a workload."""
         question = asked.question if isinstance(asked, QuestionRequest) else None
         plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
         name = (question, request.today, repr(request.terms)) if plain else None
@@ -151,7 +150,6 @@ class Pipeline:
         return answer
 
     def answer_batch(self, asked: BatchRequest, request: Request) -> RequestSteps[Batch]:
-        """The answers to several questions."""
         planned = self._planner.plan_batch(asked, request)
         batch = planned.batch
         request = request.canonical(*(one.outline.question.facts for one in batch.merged))
@@ -336,7 +334,6 @@ def _charges(batch: BatchPlan, asked: BatchRequest, request: Request) -> list[Pl
 
 
 def _combine(newest: Release, older: Sequence[Stored]) -> Release:
-    """A new answer joined with those that were stored before it."""
     others = [one for one in older if one[0] != newest.entry]
     with after_charge(newest.cost), saying(UNJOINED, newest.entry):
         return combined(newest, [(newest.entry, newest.plan, newest.released), *others])

@@ -246,7 +246,6 @@ class Planner:
         )
 
     def _share(self, asked: BatchRequest, terms: Terms, today: date | None) -> BatchPlan:
-        """The plans of a batch, with its price split."""
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
@@ -291,7 +290,6 @@ class Planner:
         return self._ledger.look(offers=offers, answers=checks, tables=tables)
 
     def check_share(self, terms: Terms) -> Fraction:
-        """The share of the price that a check takes."""
         return self._check if terms.check is None else read_check(terms.check)
 
     def _plan_or_hint(self, asked: Any, request: Request, free: Cost) -> PlannedRequest:

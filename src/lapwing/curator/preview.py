@@ -87,7 +87,6 @@ class Preview(PricePreview):
 
     @property
     def share(self) -> float:
-        """The part of the whole budget that this question takes."""
         return float(self.cost.amount / self.budget.capacity.amount)
 
     @property
@@ -122,7 +121,6 @@ class Preview(PricePreview):
 
     @property
     def made_up(self) -> tuple[str, ...]:
-        """What is said of made-up rows."""
         return (MADE_UP,) if self.plan.table.made_up else ()
 
     def _lines(self) -> list[str]:
@@ -234,7 +232,6 @@ class Preview(PricePreview):
         return [first, few, "How exact the answer is depends on what is found, and cannot be told before."]
 
     def _split(self) -> list[str]:
-        """How the price is shared, if there is more than one part."""
         parts = describe(self.plan)
         if len(parts) == 1:
             return []
@@ -294,7 +291,6 @@ class Preview(PricePreview):
 
     @property
     def _named_errors(self) -> dict[str, float]:
-        """Of a workload, which is many numbers."""
         found: dict[str, float] = {}
         for measure in self.plan.measures:
             found |= measure.kind.named_errors(measure, self.confidence)

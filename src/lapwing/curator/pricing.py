@@ -93,7 +93,6 @@ def price_words(terms: Terms, cost: Cost, budget: Budget) -> str:
 
 
 def number_words(number: Number) -> str:
-    """A number as it was written."""
     return decimal_text(exact(number, "number"))
 
 
@@ -107,7 +106,6 @@ Left = Callable[[], Fraction]
 
 
 def plan_on_terms(question: Question, budget: Budget, terms: Terms, confidence: Fraction, left: Left) -> Plan:
-    """The plan of a question on these terms; raises Refused if there is none."""
     return price_on_terms(outline_on_terms(question, terms, confidence), budget, terms, confidence, left)
 
 

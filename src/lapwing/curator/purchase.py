@@ -62,7 +62,7 @@ class BeforeStore:
     answers: tuple[NewAnswer, ...]
     """What is to be stored: known to this request alone until then."""
     search: Plan | None
-    """The plan of what is asked, if this was a search and the request goes on with what it found."""
+    """The plan of what is asked, if this was a search and the request continues with its result."""
 
 
 Stop = BeforeCharge | BeforeRows | BeforeStore

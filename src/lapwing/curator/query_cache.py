@@ -4,7 +4,7 @@ Guarantee:  the text is, letter by letter, the one written for the plan by itsel
             indistinguishable one succeeded.
 Proof:      text and rehearsal are made from a plan with a mark in place of its WHERE, so nothing else can reach them,
             and are kept under the structural key of that whole plan: selection, prices, limits, bounds and all.
-            The mark stands where the WHERE would, in brackets of its own, and the text of an expression does not depend
+            The mark takes the place of the WHERE, in brackets of its own, and the text of an expression does not depend
             on what surrounds it, so the WHERE is written in its place. If the mark does not occur exactly once, as when
             an analyst wrote it too, and for plans without a structural key, everything is written in full. Salt and
             dialect are those of the one engine.
@@ -13,12 +13,11 @@ Key:        `==` will not do: it leaves out fields that are declared with compar
             part, then all fields that a frozen dataclass is made from in their order, all members of a tuple after
             their number, or the constant itself. So it can be read back into values of the same classes, fields and
             constants: two values of one key cannot be told apart by a function that reads those. Declared tables and
-            operators stand for themselves: equal only if they are one object, which the key keeps alive. A value with a
-            part of any other kind has no key.
+            operators equal only themselves; the key keeps them alive. A value with a part of any other kind has no key.
 Rehearsal:  an answer from no rows, made before the charge: what can fail without data fails here, and costs nothing.
             Everything that follows the engine's query runs once on cells of zero in a few groups: the samplers, the
-            selection of keys, the encoding for the ledger, and what stands above the aggregation. It is a function of
-            the plan, so nothing about the data follows from it; what it draws is thrown away.
+            selection of keys, the encoding for the ledger, and what is computed above the aggregation. It is a function
+            of the plan, so nothing about the data follows from it; what it draws is thrown away.
 Checked by: tests/curator/test_query_cache.py, tests/engines/test_again.py, tests/expressions/test_structural_key.py,
             tests/answers/test_rehearsal.py
 """

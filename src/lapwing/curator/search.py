@@ -167,8 +167,8 @@ def choose_result(
 ) -> SearchResult | None:
     """Of stored results, oldest first, the one to use for a question that would pay `each` for a search.
 
-    It is the oldest that cost enough: later ones never change what an earlier question got, and nobody can spoil
-    it for others with a cheap one. For a question without a price it is the most expensive. A result that found nothing
+    It is the oldest that cost enough: later ones never change what an earlier question got, and a cheap
+    one spoils nothing for others. For a question without a price it is the most expensive. A result that found nothing
     serves a retry of the question that paid it, whose entries are `mine`; else only where there is no other, and no
     dearer question.
     """

@@ -142,7 +142,7 @@ def read_toml_text(path: Path, create: str) -> str:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """What a text of TOML says, with exact decimals; `name` stands in its errors."""
+    """The values in a text of TOML, with exact decimals; errors begin with `name`."""
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except ValueError as error:  # including an integer with more digits than Python accepts
@@ -344,18 +344,15 @@ def read_interval(value: object) -> Interval:
     return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))
 
 
-def read_values(values: object, kind: Type) -> tuple[Value, ...]:
-    """A public list of values."""
+def read_values(values: object, kind: Type, name: str = "values", example: str = "['F', 'M']") -> tuple[Value, ...]:
+    """A public list of values, or the edges of a histogram."""
     if not isinstance(values, list | tuple):
-        raise Misconfigured("values must be a list, for example ['F', 'M'].")
+        raise Misconfigured(f"{name} must be a list, for example {example}.")
     return tuple(_value(value, kind) for value in values)
 
 
 def read_edges(edges: object, kind: Type) -> tuple[Value, ...]:
-    """The edges of a histogram."""
-    if not isinstance(edges, list | tuple):
-        raise Misconfigured("edges must be a list, for example [0, 18, 65].")
-    return tuple(_value(edge, kind) for edge in edges)
+    return read_values(edges, kind, "edges", "[0, 18, 65]")
 
 
 def _value(value: object, kind: Type) -> Value:

@@ -63,7 +63,7 @@ class Session:
 
 
 class Watch:
-    """Tells of one question after another whether its answer is above a threshold, until it has said so often enough.
+    """Answers whether one count or sum after another is above a threshold, until enough of them were.
 
     Use:        for many counts or sums of which few are above, as in "tell me when a site passes 100 cases".
     Law:        a question's cell, in the units of its answer, becomes the score (cell - threshold) / sensitivity: by
@@ -83,7 +83,7 @@ class Watch:
                 from there on a function of that bit. So every budget adds it up as any pure loss. When the next run
                 starts depends on answers only. [VW21]
     Error:      `margin(question)`: all answers are right if the true ones are that far from the threshold.
-    Failure:    whatever goes wrong while rows are read is told by one constant sentence and ends the session, so that
+    Failure:    whatever fails while rows are read is reported by one constant sentence and ends the session, so that
                 at most one failure is ever seen. The price stays charged.
     Checked by: tests/curator/test_watch.py
     """
@@ -119,7 +119,7 @@ class Watch:
     def above(self, question: Any) -> bool:
         """Whether the answer, with noise, reaches the threshold, with noise. In SQL or as an Ibis expression.
 
-        A question that cannot be watched is refused; the session goes on.
+        A question that cannot be watched is refused; the session continues.
         """
         self._require_running()
         plan = self._planned(question)
@@ -133,7 +133,7 @@ class Watch:
             try:
                 self._asking = True
                 return looked(lambda cells: self._said(score(plan, cells, self.threshold)))
-            except BaseException as error:  # an interrupt too: nobody can tell how far the answer had come
+            except BaseException as error:  # an interrupt too: how far the answer had come is unknown
                 self._failed = True
                 if isinstance(error, LapwingError):
                     error.charged = self.cost

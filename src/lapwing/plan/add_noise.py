@@ -52,7 +52,6 @@ class Public:
         return len(self.values)
 
     def places(self, column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-        """The place of each row's value; -1 where it is none of them."""
         kind = ARROW_TYPES[self.type]
         if len(column) > _MANY:
             return FoundGroups(pa.array(list(self.values), kind)).places(column)
@@ -71,7 +70,6 @@ class FoundGroups:
         return len(self.values)
 
     def places(self, column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-        """The place of each row's value; -1 where it is none of them."""
         import pyarrow.compute as pc
 
         places = pc.fill_null(pc.index_in(column.cast(self.values.type), value_set=self.values), -1)
@@ -147,7 +145,6 @@ def integers(column: pa.ChunkedArray) -> Array:
 
 
 def _ascending(column: pa.ChunkedArray) -> pa.Array:
-    """The different values, NULL last."""
     import pyarrow.compute as pc
 
     values = pc.unique(column)
@@ -225,7 +222,6 @@ class FetchedRows:
 
     @property
     def size(self) -> int:
-        """How many groups there are."""
         return self.groups.size
 
     def places(self) -> npt.NDArray[np.int64]:

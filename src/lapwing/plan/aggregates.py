@@ -114,7 +114,7 @@ class Limits:
 
 
 def limits_of(table: Table, aggregates: Sequence[Aggregate], groups: int | None) -> Limits:
-    """The limits that can bind for these aggregates; `groups` if the engine must choose so many for each unit."""
+    """The limits that can bind for these aggregates; `groups` if the engine must choose that many for each unit."""
     bounds = tuple(dict.fromkeys(_bounds(table, aggregates)))
     if table.by_row:
         return Limits(table, bounds=bounds)

@@ -2,8 +2,8 @@
 
     declared values             each is a cell, in the declared order
     truth values                false, true
-    whole numbers with bounds   each is a cell, up to 1,000 of them; or so many cells of whole numbers
-    reals with bounds           so many cells of one width, each with its lower end
+    whole numbers with bounds   each is a cell, up to 1,000 of them; or `cells` ranges
+    reals with bounds           `cells` ranges of one width, each with its lower end
 
 Numbers beyond their bounds count in the outermost cell. Rows without a value, or with one that was not declared, are
 in no cell. Nothing here reads a row.

@@ -1,4 +1,4 @@
-"""Bounds and limits that nobody declared, found privately: a release of its own, paid and stored like any answer.
+"""Bounds and limits that were not declared, found privately: a release of its own, paid and stored like any answer.
 
 Guarantee:  a search is pure DP with its epsilon for adding or removing all rows of one unit (one row, where rows are
             units). What was found is public from then on, and is used like a declared fact.
@@ -51,7 +51,7 @@ from lapwing.privacy.loss import Loss, Pure
 
 POWERS = {Type.INTEGER: (0, 62), Type.REAL: (-20, 62)}
 """First and last power of two for bounds. Whole numbers of 64 bits end at 2^62, and so do sums of them that are still
-exact; reals alike, since whoever stores larger ones knows it. What lies below a millionth is 0 for a sum."""
+exact; reals alike: larger ones need declared bounds. What lies below a millionth is 0 for a sum."""
 LIMIT_POWERS = (0, 16)
 """The same for limits. A unit with 2^16 rows in a group is no longer one of many."""
 
@@ -149,11 +149,9 @@ class BoundsOf(SearchKind):
 
     @property
     def widest(self) -> Interval:
-        """The widest bounds that may be found."""
         return self.interval(self.powers[1], self.powers[1])
 
     def interval(self, low: int, high: int) -> Interval:
-        """The bounds that these two powers stand for."""
         first, _ = self.powers
         less = 1 if self.field.type is Type.INTEGER else 0
         sides = [Fraction(0) if power == first else Fraction(2) ** power - less for power in (low, high)]
@@ -195,7 +193,6 @@ class LimitOf(SearchKind):
         return Identity("limit", (self.limit.value, rows, keys, domain_facts(self.domain), self.powers))
 
     def most(self, power: int) -> int:
-        """The limit that this power stands for."""
         return max(1, (1 << power) - 1)
 
     def __str__(self) -> str:
@@ -226,7 +223,7 @@ class SearchResult:
 
     @property
     def beyond(self) -> int | None:
-        """With 95 % confidence at most so many units reach beyond, on each side; None if the scan went to its end."""
+        """The most units that reach beyond, on each side, with 95 % confidence; None if the scan went to its end."""
         return None if self.target.powers[1] in self.powers else overlooked(self.target, self.epsilon)
 
     @property
@@ -237,7 +234,6 @@ class SearchResult:
 
     @property
     def may_overlook_all(self) -> bool:
-        """Whether as many units may reach beyond as there are."""
         return self.beyond is not None and self.units is not None and self.beyond >= self.units
 
     @property
@@ -248,7 +244,6 @@ class SearchResult:
 
     @property
     def words(self) -> str:
-        """The bounds or the limit."""
         match self.target:
             case BoundsOf() as bounds:
                 return f"{bounds}, {bounds.interval(*self.powers)}, where values are clipped"
@@ -273,8 +268,8 @@ def search_result(target: Target, price: Loss, cells: CellColumns, entry: int = 
 
 
 def overlooked(target: Target, epsilon: Fraction) -> int:
-    """With 95 % confidence a search at this price overlooks at most so many units, on each side; of fewer units it
-    finds nothing. A function of the price."""
+    """The most units that a search at this price overlooks on each side, with 95 % confidence; of fewer it finds
+    nothing. A function of the price."""
     return math.floor(target.powers_at(Pure(epsilon)).scan.error())
 
 

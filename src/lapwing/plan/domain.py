@@ -148,7 +148,6 @@ def _fits(key: Call, parts: _Parts) -> bool:
 
 
 def _length(expression: Expression, parts: _Parts) -> int:
-    """The most characters of a text."""
     match expression:
         case Literal(value=str() as text):
             return len(text)
@@ -245,7 +244,6 @@ def _replaced(expression: Expression, places: Mapping[Expression, Column]) -> Ex
 
 
 def _stored(value: Value) -> Value | float:
-    """The value as a column holds it."""
     return float(value) if isinstance(value, Fraction) else value
 
 
@@ -364,7 +362,6 @@ def _combinations(keys: Sequence[Expression], table: Table) -> tuple[_Row, ...] 
 
 
 def _compute_rows(expressions: Sequence[Expression], rows: Sequence[_Held], table: Table, form: Emit) -> list[_Row]:
-    """The values of expressions, row by row."""
     names = _columns(expressions)
     held = {name: [row[name] for row in rows] for name in names}
     found = calculate(expressions, held, {name: table.field(name).type for name in names}, len(rows), form)

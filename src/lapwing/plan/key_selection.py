@@ -28,7 +28,7 @@ def choose_selection(loss: Loss, groups: int, *, counted: bool) -> KeySelection:
 
 
 def unit_weight(selection: KeySelection | None) -> Callable[[int], int] | None:
-    """What a unit in so many groups adds to each of them, where units are weighed; None where they are counted."""
+    """What a unit in a number of groups adds to each, where units are weighed; None where they are counted."""
     return selection.weight if isinstance(selection, WeightedGaussian) else None
 
 
@@ -51,7 +51,6 @@ def units_needed(selection: KeySelection) -> tuple[int, int]:
 
 
 def selection_words(selection: KeySelection) -> str:
-    """For the methods sentence."""
     half, _ = units_needed(selection)
     return (
         f"Groups were selected privately among those that occur ({type(selection).__name__}, {selection.loss}); "

@@ -1,4 +1,4 @@
-"""Everything that the rest of the system needs to know of a kind of measure. Each kind is one file that says it.
+"""Everything that the rest of the system needs to know of a kind of measure.
 
 Sensitivity is the most that one unit changes the cells of one group by, in the l1 norm and so in the l2 norm too, in
 whole steps. It follows from the question and from declared facts alone. As a rule a measure's cells are sums over
@@ -155,7 +155,6 @@ class Kind(ABC):
         return Measure(self, step, self.make_mechanism(step, groups_per_unit, share))
 
     def step(self, groups_per_unit: int, share: Loss) -> Fraction:
-        """The step of its cells."""
         return Fraction(1)
 
     def make_mechanism(self, step: Fraction, groups_per_unit: int, share: Loss) -> CellMechanism:
@@ -186,17 +185,16 @@ class Kind(ABC):
         raise Bug("these cells are not sums over units")
 
     def unit_cells(self, step: Fraction, totals: list[exp.Expression]) -> list[exp.Expression]:
-        """The clipped cells of a unit, from its totals."""
         raise Bug("these cells are not sums over units")
 
     def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
-        """The query of a kind that stands apart."""
+        """The query of a kind with one of its own."""
         raise Bug("these cells are sums over units")
 
     # From the engine's rows to released cells, and to what is stored.
 
     def arrange(self, measure: Measure, fetched: FetchedRows) -> CellColumns:
-        """The exact cells of a kind that stands apart."""
+        """The exact cells of a kind with a query of its own."""
         raise Bug("these cells are sums over units")
 
     def filter_groups(self, columns: CellColumns, keep: Cells) -> CellColumns:
@@ -204,7 +202,6 @@ class Kind(ABC):
         return tuple(column[keep] for column in columns)
 
     def empty(self, measure: Measure, groups: int) -> CellColumns:
-        """The cells of no rows."""
         return tuple([np.zeros(groups, np.int64) for _ in range(self.cells)])
 
     def decode(self, column: list[str]) -> Cells:
@@ -226,7 +223,7 @@ class Kind(ABC):
         return values - error, values + error
 
     def half_width(self, measure: Measure, statistic: str, confidence: Fraction, rows: int | None) -> Fraction | None:
-        """Half the width of the interval before asking, for at least so many rows in a group; None if unknown."""
+        """Half the width of the interval before asking, for at least `rows` in a group; None if unknown."""
         return measure.error(confidence)
 
     def range_width(self, statistic: str) -> Fraction | None:
@@ -296,7 +293,7 @@ class Measure:
         return float(self.noise.scale) * float(self.step) / self.kind.step_unit
 
     def error(self, confidence: Fraction, *, simultaneous: int = 1) -> Fraction:
-        """Half the interval of one cell, or of so many together, in the units of the answer."""
+        """Half the interval of one cell, or of several together, in the units of the answer."""
         return self.noise.error(confidence, simultaneous=simultaneous) * self.step
 
     def errors(self, confidence: Fraction, group_count: int | None) -> list[Fraction]:
@@ -321,7 +318,7 @@ def require_noise(mechanism: Drawable, share: Loss) -> None:
 
 @lru_cache(maxsize=256, typed=True)
 def _noisy_cells(share: Loss, sensitivity: int, groups: int) -> NoisyCells:
-    """What releases sums of this sensitivity in so many groups; the same questions are asked at the same price."""
+    """Kept, since the same questions are asked at the same price."""
     noisy = NoisyCells(mechanisms_for(share).additive(sensitivity=sensitivity, groups=groups))
     require_noise(noisy, share)
     return noisy

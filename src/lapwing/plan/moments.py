@@ -56,7 +56,7 @@ class RowShares(Kind):
 
     @abstractmethod
     def parts(self, read: Read) -> list[exp.Expression]:
-        """What one row adds to the totals, NULL where a value is missing; the last, 1, stands for the row."""
+        """What one row adds to the totals, NULL where a value is missing; the last, 1, is the row."""
 
     def unit_totals(self, step: Fraction, read: Read) -> list[exp.Expression]:
         parts = self.parts(read)

@@ -87,7 +87,7 @@ class QuantilesKind(Kind):
         return self.confidence is None
 
     def make_mechanism(self, step: Fraction, groups_per_unit: int, share: Loss) -> CellMechanism:
-        """A unit is in so many groups, each of which has its own histogram: a part of the share for each."""
+        """A unit is in several groups, each of which has its own histogram: a part of the share for each."""
         try:
             quantiles = mechanisms_for(share.scaled(Fraction(1, groups_per_unit))).quantiles(
                 bounds=(self.bounds.low, self.bounds.high),
@@ -108,7 +108,7 @@ class QuantilesKind(Kind):
     def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
         """Keys, cell number b0 and weight c0: a row of a unit with n values counts min(1, rows / n), in units of 2^-20.
 
-        Rows without a value are in the cell NULL, which nobody reads: to drop them here computes every cell twice.
+        Rows without a value are in the cell NULL, which is not read: to drop them here computes every cell twice.
         """
         one = exp.Literal.number(WEIGHT)
         if rows.by_row:

@@ -2,8 +2,6 @@
 
 Missing values: NaN becomes NULL and NULL is left out *before* clipping, since LEAST and GREATEST skip NULL.
 
-The tree of a derived table: what stands in FROM of the one query.
-
 Every derived table is a sub-query with the declared columns and, unless rows are units, the unit as it is stored. Every
 column is read through the name of its side, and has the engine's type for its declared one.
 
@@ -54,7 +52,7 @@ Read = Callable[[int], exp.Expression]
 
 @dataclass(frozen=True, slots=True)
 class RowColumn:
-    """What a measure reads of each row: the value, its place between bounds in so many steps, or its cell of a grid."""
+    """What a measure reads of each row: the value, its place between bounds in steps, or its cell of a grid."""
 
     expression: Expression
     clipped: bool = False

@@ -1,4 +1,4 @@
-"""How much limits cut, told privately: how many units there are, and how many of them exceed each limit.
+"""How much limits cut: a private count of all units, and of those that exceed each limit.
 
 Guarantee:  a check loses at most its price, pure DP with its epsilon or zCDP with its rho, for adding or removing all
             rows of one unit (one row, where rows are units).
@@ -77,7 +77,7 @@ class UnitsExceeding(Kind):
 
     @cached_property
     def identity(self) -> Identity:
-        """The relation and its keys. Which limits were checked stands with each result: one may serve for fewer."""
+        """The relation and its keys. Which limits were checked is stored with each result: one may serve for fewer."""
         table = self.limits.table
         keys = tuple([expression_facts(key, table) for key in self.keys])
         return Identity("check", (rows_facts(table), table.unit, keys, domain_facts(self.domain)))
@@ -179,7 +179,7 @@ class CheckResult:
         return set(target.labels) <= {name for name, _ in self.over}
 
     def error(self, confidence: Fraction) -> int:
-        """With this confidence all counts together are off by at most so many."""
+        """How far off all counts together are at most, with this confidence."""
         many = 1 + len(self.over)
         noise = mechanisms_for(self.loss).additive(sensitivity=1, groups=many)
         return math.floor(noise.error(confidence, simultaneous=many))

@@ -93,7 +93,7 @@ class WorkloadKind(Kind):
 
     @abstractmethod
     def fitted(self, family: Family, cells_per_unit: int) -> NoisyRanges | NoisyMarginals:
-        """The mechanism for a unit that adds at most so many counts."""
+        """The mechanism for a unit that adds at most `cells_per_unit` counts."""
 
     def __str__(self) -> str:
         names = " and ".join(f"`{axis.name}`" for axis in self.axes)
