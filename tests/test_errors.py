@@ -98,7 +98,7 @@ def decided_by_words(source: str) -> list[str]:
 def test_nothing_is_decided_by_the_words_of_an_error() -> None:
     found = {path.relative_to(ROOT).as_posix(): decided_by_words(path.read_text(encoding="utf-8")) for path in SOURCES}
     assert len(found) > 300  # files of the whole package, not of one folder
-    assert {f"src/lapwing/{name}.py" for name in ("curator/shortage", "server/problems", "cli/main")} <= found.keys()
+    assert {f"src/lapwing/{name}.py" for name in ("curator/pricing", "server/problems", "cli/main")} <= found.keys()
     assert {path: places for path, places in found.items() if places} == {}
 
 

@@ -40,28 +40,27 @@ class Description:
         return html_text(self._sheets(), self._budget())
 
     def _sheets(self) -> list[Sheet]:
-        return [Sheet(label(table.name), tuple(_said(table)), tuple(_rows(table))) for table in self.catalog.tables]
+        return [Sheet(label(table.name), tuple(_about(table)), tuple(_rows(table))) for table in self.catalog.tables]
 
     def _budget(self) -> list[str]:
         return [f"Budget: {self.budget}"] if isinstance(self.budget, str) else budget_lines(self.budget)
 
 
-def _said(table: Table) -> list[str]:
-    return [*(["dummy: its rows are made up"] if table.dummy else []), *_about(table)]
-
-
-def _about(table: Table) -> list[str]:
+def _about(table: Table) -> Iterator[str]:
     """Who is protected, and what one of them adds."""
+    if table.dummy:
+        yield "dummy: its rows are made up"
     if table.public:
-        keys = " or ".join(", ".join(key) for key in table.keys)
-        return ["public, to join with"] + ([f"key {keys}"] if keys else [])
-    if table.by_row:
-        return ["protects every row by itself"]
-    limits = (
-        _limit(table, Limit.ROWS, table.rows_per_unit, "rows of a unit count in a group", "COUNT(*) and SUM need it"),
-        _limit(table, Limit.GROUPS, table.groups_per_unit, "groups for each unit", "a unit counts in every group"),
-    )
-    return [f"protects all rows of one `{label(table.unit)}`", *limits]
+        yield "public, to join with"
+        if table.keys:
+            yield f"key {' or '.join(', '.join(key) for key in table.keys)}"
+    elif table.by_row:
+        yield "protects every row by itself"
+    else:
+        yield f"protects all rows of one `{label(table.unit)}`"
+        rows, groups = table.rows_per_unit, table.groups_per_unit
+        yield _limit(table, Limit.ROWS, rows, "rows of a unit count in a group", "COUNT(*) and SUM need it")
+        yield _limit(table, Limit.GROUPS, groups, "groups for each unit", "a unit counts in every group")
 
 
 def _limit(table: Table, limit: Limit, declared: int | None, what: str, without: str) -> str:
@@ -100,4 +99,4 @@ def _facts(table: Table) -> dict[str, Any]:
     columns = {name: {"type": kind, "declared": declared} for name, kind, declared in _rows(table)}
     limits = {"rows_per_unit": table.rows_per_unit, "groups_per_unit": table.groups_per_unit}
     who = {"public": True} if table.public else {"unit": table.unit or "one row", **limits}
-    return {**who, "version": table.version, "about": _said(table), "columns": columns}
+    return {**who, "version": table.version, "about": [*_about(table)], "columns": columns}

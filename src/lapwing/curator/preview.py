@@ -139,11 +139,15 @@ class Preview(PricePreview):
 
     def brief(self) -> list[str]:
         """The error of each number, which keys are shown, and what is known to be cut or useless."""
-        lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
-        refused = [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
         cut = "" if self.checked is None else cut_note(self.plan.question, self.checked, self.confidence)
-        many = [f"{name}: within {_rounded(error)}" for name, error in self._named_errors.items()]
-        return [*self._short_numbers(), *many, *self._shown_keys(), *(refused or filter(None, [cut]))]
+        return [*self._short_numbers(), *self._named(), *self._shown_keys(), *(self._refused() or filter(None, [cut]))]
+
+    def _refused(self) -> list[str]:
+        lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
+        return [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
+
+    def _named(self) -> list[str]:
+        return [f"{name}: within {_rounded(error)}" for name, error in self._named_errors.items()]
 
     def _short_numbers(self) -> list[str]:
         """One line for each number: its error; of means for several sizes of groups."""
@@ -187,16 +191,13 @@ class Preview(PricePreview):
 
     def accuracy(self) -> list[str]:
         """How good each number is, and which keys are shown."""
-        many = [f"{name}: within {_rounded(error)}" for name, error in self._named_errors.items()]
-        return [*self._numbers(), *many, *self._keys()]
+        return [*self._numbers(), *self._named(), *self._keys()]
 
     def notes(self) -> list[str]:
         """What the answer will say of its limits, what of the price says how much they cut, and why it is refused."""
-        lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
-        refused = [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
         told = [] if self.checked is None else [left_out(self.plan.question, self.checked, self.confidence)]
         told += [] if self.check is None else [f"{self.check} of the price reports clipping; check=0 skips it."]
-        return [*refused, *self.plan.outline.notes, *told]
+        return [*self._refused(), *self.plan.outline.notes, *told]
 
     def _epsilon(self) -> list[str]:
         """What share of the budget an epsilon is where there is a delta, and what a share of the pure size buys."""

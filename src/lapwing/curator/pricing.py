@@ -7,6 +7,7 @@ what is returned was checked, not estimated.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, ROUND_UP
@@ -259,10 +260,7 @@ def _least(is_enough: Callable[[Fraction], bool]) -> Fraction | None:
     low, high = _index_of(_LEAST), _index_of(_MOST)
     if not is_enough(_amount(high)):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(_amount(middle)) else (middle + 1, high)
-    return _amount(low)
+    return _amount(low + bisect_left(range(low, high), True, key=lambda index: is_enough(_amount(index))))
 
 
 def _amount(index: int) -> Fraction:
@@ -313,8 +311,7 @@ def _best(plan: Plan, amount: Fraction, terms: Terms, budget: Budget) -> str:
         for r in outline.readings
     ]
     known = [half for half in halves if half is not None]
-    return _up(max(known)) if known and len(known) == len(halves) else ""
-
-
-def _up(half: Fraction) -> str:
-    return f"{-(-half.numerator // half.denominator):,}" if half > 10 else round_text(half, 3, rounding=ROUND_UP)
+    if not known or len(known) < len(halves):
+        return ""
+    half = max(known)
+    return f"{math.ceil(half):,}" if half > 10 else round_text(half, 3, rounding=ROUND_UP)

@@ -66,17 +66,8 @@ _LEAST_TIME, _MOST_TIME = Fraction(1), 3600  # seconds
 _TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spark"}
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {
-    "source",
-    "table",
-    "unit",
-    "version",
-    "rows_per_unit",
-    "groups_per_unit",
-    "confidence",
-    "columns",
-    "schema",
-} | {"answer_time"}
+_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
+_TABLE |= {"schema", "answer_time"}
 _PUBLIC = {"source", "table", "key", "types"}
 _COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges", "zone"}
 

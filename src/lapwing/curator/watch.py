@@ -212,7 +212,15 @@ def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan:
     Its step is fine against noise at the session's whole epsilon, and so against the session's. Its own noise is never
     drawn.
     """
-    _require_one_number(question)
+    if question.keys:
+        why = "a session watches one number at a time."
+        refuse("not-watchable", "GROUP BY", why, "Leave GROUP BY out, and ask for each group with WHERE.")
+    outputs = question.outputs
+    if len(outputs) != 1 or len(question.aggregates) != 1 or not isinstance(outputs[0].expression, Slot):
+        why = "a session watches one COUNT or SUM by itself."
+        refuse("not-watchable", "SELECT", why, "Select one of them, without arithmetic.")
+    if question.having is not None or question.limit is not None:
+        refuse("not-watchable", "HAVING or LIMIT", "a session says only whether the answer is above.", "Leave it out.")
     plan = make_plan(question, mechanism.loss)
     interval = plan.measures[0].kind.unit_interval
     asked = question.aggregates[0].words()
@@ -226,18 +234,6 @@ def plan_watched(question: Question, mechanism: GeometricSparse) -> Plan:
             "Start a session with signed=True, or clip it, SUM(CLIP(..., 0, 100)), which counts negative numbers as 0.",
         )
     return plan
-
-
-def _require_one_number(question: Question) -> None:
-    if question.keys:
-        why = "a session watches one number at a time."
-        refuse("not-watchable", "GROUP BY", why, "Leave GROUP BY out, and ask for each group with WHERE.")
-    outputs = question.outputs
-    if len(outputs) != 1 or len(question.aggregates) != 1 or not isinstance(outputs[0].expression, Slot):
-        why = "a session watches one COUNT or SUM by itself."
-        refuse("not-watchable", "SELECT", why, "Select one of them, without arithmetic.")
-    if question.having is not None or question.limit is not None:
-        refuse("not-watchable", "HAVING or LIMIT", "a session says only whether the answer is above.", "Leave it out.")
 
 
 def score(plan: Plan, cells: Arranged, threshold: Fraction) -> Fraction:

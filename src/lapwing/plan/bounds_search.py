@@ -83,6 +83,10 @@ class SearchKind(Kind):
         """What is asked for, whatever it costs."""
 
     @abstractmethod
+    def numbers(self) -> tuple[exp.Select, Type]:
+        """The query of one number of each unit on each side, and their type."""
+
+    @abstractmethod
     def plan(self, price: Loss) -> Plan:
         """The search at this price; raises Refused."""
 
@@ -111,6 +115,9 @@ class SearchKind(Kind):
         require_noise(mechanism, share)
         return mechanism
 
+    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
+        return powers_query(self)
+
     def arrange(self, measure: Measure, fetched: FetchedRows) -> CellColumns:
         having = [(side, fetched.having(side)) for side in self.sides]
         counts = [column for side, rows in having for column in (rows.integers(side), rows.integers(_MANY))]
@@ -136,8 +143,8 @@ class BoundsOf(SearchKind):
     def values_per_unit(self) -> int:
         return 1 if self.table.by_row else 2
 
-    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
-        return powers_query(self)
+    def numbers(self) -> tuple[exp.Select, Type]:
+        return _extremes(self), self.field.type
 
     def plan(self, price: Loss) -> Plan:
         return plan_release(self, price, self.table)
@@ -169,17 +176,11 @@ class LimitOf(SearchKind):
     domain: tuple[tuple[Value, ...], ...] | None
     limit: Limit
     sides: ClassVar[tuple[str, ...]] = (_HIGH,)
+    powers: ClassVar[tuple[int, int]] = LIMIT_POWERS
+    values_per_unit: ClassVar[int] = 1
 
-    @property
-    def powers(self) -> tuple[int, int]:
-        return LIMIT_POWERS
-
-    @property
-    def values_per_unit(self) -> int:
-        return 1
-
-    def query(self, measure: Measure, rows: UnitRows) -> exp.Select:
-        return powers_query(self)
+    def numbers(self) -> tuple[exp.Select, Type]:
+        return _counted(self), Type.INTEGER
 
     def plan(self, price: Loss) -> Plan:
         return plan_release(self, price, self.question.table, where=self.question.where)
@@ -273,11 +274,9 @@ def overlooked(target: Target, epsilon: Fraction) -> int:
     return math.floor(target.powers_at(Pure(epsilon)).scan.error())
 
 
-def powers_query(target: Target) -> exp.Select:
+def powers_query(target: SearchKind) -> exp.Select:
     """How many units (lw_many) have which power: columns low and high for bounds, high alone for a limit."""
-    inner, kind = (
-        (_extremes(target), target.field.type) if isinstance(target, BoundsOf) else (_counted(target), Type.INTEGER)
-    )
+    inner, kind = target.numbers()
     (first, last), names = target.powers, target.sides
     powers = [aliased(_power(name, kind, first, last - 1), name) for name in names]
     placed = select(*powers).from_(inner.subquery("t", copy=False), copy=False)

@@ -1,4 +1,4 @@
-"""Which values a key may take, where that is public.
+"""Which values a key may take, and which groups a question has, where that is public.
 
 A column may hold its declared values; the truth values and NULL; or the whole numbers between its bounds and NULL.
 A key of such columns is computed for all their values, up to 100,000 combinations, by the operators that the engine
@@ -9,24 +9,19 @@ its interval, the branches of its CASE, or values that are not public.
 NULL is listed if the key can be NULL. Declared values hold NULL only if it is declared: what a missing value gives is
 listed, as 'none' in COALESCE(sex, 'none'), but NULL itself is not.
 
-Guarantee:  the list is a function of the question and of declared facts.
-Proof:      it is computed from the key, the types, bounds and values of the catalog and constants, by a calculator that
-            has no rows (engines/public_values.py). Nothing here reads a row; a row whose key is none of these values is
-            dropped (query.py), so that no row adds to the list either.
-Checked by: tests/plan/test_domain.py
+The groups are every combination of the keys' values, or those that public tables allow: columns of one public table
+vary together, so that 16 airlines have 16 groups by code and name, not 256. So do columns of public tables that are
+joined to each other, and the private column that a join compares with a public one.
 
-Which groups of a question are public: every combination of its keys' values, or those that public tables allow.
-
-Columns of one public table vary together: of 16 airlines the code and the name make 16 groups, not 256. So do columns
-of public tables that are joined to each other, and the private column that a join compares with a public one.
-
-Guarantee:  the groups are a function of the question, of declared facts and of public rows.
-Proof:      only joins, declared values (domain.py) and the rows of public tables are read, which the catalog holds. A
-            private row whose keys are none of these groups is dropped (plan/add_noise.py), so it adds nothing.
+Guarantee:  values and groups are functions of the question, of declared facts and of public rows.
+Proof:      a list of values is computed from the key, the types, bounds and values of the catalog and constants, by a
+            calculator that has no rows (engines/public_values.py); groups also from joins and the rows of public
+            tables, which the catalog holds. A private row whose keys are none of these values or groups is dropped
+            (query.py, add_noise.py), so it adds nothing, to the list either.
 Complete:   a joined row has the values of one public row, equal to its own in the compared columns; an outer join
             also keeps it with NULL in all of them. By induction over the joins, no group that can occur is missing,
             except where a private column has a value that is not declared.
-Checked by: tests/plan/test_public_groups.py
+Checked by: tests/plan/test_domain.py, tests/plan/test_public_groups.py
 """
 
 from __future__ import annotations
@@ -172,7 +167,7 @@ def _own(expression: Expression, table: Table) -> _Values | None:
     """What is known of an expression by itself: a condition, a bucket, or whole numbers in an interval."""
     if isinstance(expression, Literal) or (isinstance(expression, Column) and table.field(expression.name).values):
         return None
-    null = _may_be_null(expression, lambda column: None in (table.field(column.name).values or (None,)))
+    null = _declared_null(expression, table)
     missing = _may_be_null(expression, lambda _: True)
     if expression.type is Type.BOOLEAN:
         return _Values((False, True), null, missing, listed=True)
@@ -184,6 +179,11 @@ def _own(expression: Expression, table: Table) -> _Values | None:
     low, high = math.ceil(bounds.low), math.floor(bounds.high)
     exact = isinstance(expression, Column) or max(-low, high) <= _EXACT
     return _Values(range(low, high + 1), null, missing) if exact and high - low < MOST_TRIED else None
+
+
+def _declared_null(expression: Expression, table: Table) -> bool:
+    """Whether an expression can be NULL where columns hold declared values only."""
+    return _may_be_null(expression, lambda column: None in (table.field(column.name).values or (None,)))
 
 
 def _may_be_null(expression: Expression, column: Callable[[Column], bool]) -> bool:
@@ -209,18 +209,16 @@ def _may_be_null(expression: Expression, column: Callable[[Column], bool]) -> bo
 def _computed(key: Expression, parts: _Parts) -> tuple[Value, ...]:
     """Every value of the key over the combinations of its parts, in their order; NULL if declared values give it."""
     places = {part: Column(f"v{i}", part.type or Type.TEXT) for i, part in enumerate(parts)}
-    return _image(_replaced(key, places), tuple(places.values()), tuple(map(_held, parts.values())))
-
-
-def _held(values: _Values) -> tuple[tuple[Value, ...], bool]:
-    """The values that are tried, and whether the last is NULL though it was not declared."""
-    return values.tried, values.missing and not values.null
+    held = tuple((values.tried, values.missing and not values.null) for values in parts.values())
+    return _image(_replaced(key, places), tuple(places.values()), held)
 
 
 @lru_cache(maxsize=64)
 def _image(
     key: Expression, columns: tuple[Column, ...], held: tuple[tuple[tuple[Value, ...], bool], ...]
 ) -> tuple[Value, ...]:
+    """Every value of the key. `held` has for each column the values that are tried, and whether the last is NULL
+    though it was not declared."""
     rows = list(product(*(tried for tried, _ in held)))
     tried = zip(*rows, strict=True)
     stored = {column.name: list(map(_stored, values)) for column, values in zip(columns, tried, strict=True)}
@@ -272,7 +270,7 @@ def _branches(key: Call, table: Table) -> tuple[Value, ...] | None:
         if values is None:
             return None
         found |= dict.fromkeys(value for value in values if value is not None)
-    null = _may_be_null(key, lambda column: None in (table.field(column.name).values or (None,)))
+    null = _declared_null(key, table)
     return (*found, None) if null else tuple(found)
 
 

@@ -7,9 +7,8 @@ units, of a clipped function of the unit's totals, and each cell gets noise; wha
 The mechanism of a measure is made for exactly what one unit may change (plan.py says why that is right). A share of the
 price for which noise cannot be drawn is refused here, so that nothing can fail for it once rows are read.
 
-An aggregate that an analyst may write: its SQL, its type, and the kind of measure that answers it.
-
-The checks here refuse what no declared fact bounds, in words that say what to write instead.
+A `Function` is an aggregate that an analyst may write: its SQL, its type, and the kind of measure that answers it. What
+no declared fact bounds is refused, in words that say what to write instead.
 """
 
 from __future__ import annotations

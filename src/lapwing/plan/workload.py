@@ -183,14 +183,11 @@ class DistributionKind(WorkloadKind):
     """Every range of cells along one axis. Its released cells are the sums of the first k of them."""
 
     noise_target: ClassVar[str] = "sums of cells"
+    cells: ClassVar[int] = 1
 
     @property
     def facts(self) -> Facts:
         return ("distribution", _FORM, self.counts.facts, _axes_facts(self.axes))
-
-    @property
-    def cells(self) -> int:
-        return 1
 
     def fitted(self, family: Family, cells_per_unit: int) -> NoisyRanges:
         return NoisyRanges(family.ranges(size=self.sizes[0], cells_per_unit=cells_per_unit))
