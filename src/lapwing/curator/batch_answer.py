@@ -24,30 +24,30 @@ def batch_of(
     names: tuple[str, ...],
     batch: BatchPlan,
     answers: Sequence[Release],
-    told: Sequence[CheckResult | None],
+    results: Sequence[CheckResult | None],
     checks: Cost,
     terms: Terms,
 ) -> Batch:
     """The answer to each question, read off those of the merged ones. Members of one share its price equally.
 
-    `told` is what a check tells of each merged one; what was charged for checks now is shared by the new answers.
+    `results` are those of the checks of each merged one; the new answers share what was charged for checks now.
     """
-    many = Counter(item.place for item in batch.items)
+    sizes = Counter(item.place for item in batch.items)
     new = sum(bool(answers[item.place].cost) for item in batch.items)
     releases = []
     for item in batch.items:
         answer = answers[item.place]
-        plan, cost = item.plan(answer.plan), _part(answer.cost, many[item.place])
+        plan, cost = item.plan(answer.plan), _part(answer.cost, sizes[item.place])
         cost = cost + _part(checks, new) if cost else cost
         bought = price_words(Terms(), cost, batch.budget)
-        releases.append(replace(answer, plan=plan, cost=cost, check=_checked(plan, told[item.place]), bought=bought))
+        releases.append(replace(answer, plan=plan, cost=cost, check=_checked(plan, results[item.place]), bought=bought))
     total = reduce(add, (answer.cost for answer in answers), checks)
     return Batch(names, tuple(releases), total, price_words(terms, total, batch.budget))
 
 
-def _checked(plan: Plan, told: CheckResult | None) -> Checked | None:
+def _checked(plan: Plan, result: CheckResult | None) -> Checked | None:
     target = check_target(plan.outline)
-    return None if told is None or target is None else Checked(target, told)
+    return None if result is None or target is None else Checked(target, result)
 
 
 def preview_of(
@@ -56,10 +56,10 @@ def preview_of(
     stored: Sequence[Release | None],
     remaining: Cost,
     check: Cost,
-    told: Sequence[CheckResult | None],
+    results: Sequence[CheckResult | None],
     terms: Terms,
 ) -> BatchPreview:
-    """What asking would give and cost now, with this price of checks; and what checks told before."""
+    """What asking would give and cost now, with this price of checks; with the results of earlier checks."""
     missing = [place for place, answer in enumerate(stored) if answer is None]
     costs = dict(zip(missing, batch.costs(missing), strict=True))
     plans = [plan if answer is None else answer.plan for plan, answer in zip(batch.plans, stored, strict=True)]
@@ -71,7 +71,7 @@ def preview_of(
             costs.get(item.place, nothing),
             remaining,
             batch.merged[item.place].confidence,
-            checked=_checked(item.plan(plans[item.place]), told[item.place]),
+            checked=_checked(item.plan(plans[item.place]), results[item.place]),
         )
         for item in batch.items
     )
@@ -80,8 +80,8 @@ def preview_of(
     )
 
 
-def _part(cost: Cost, many: int) -> Cost:
-    return Cost(cost.accounting, cost.amount / many, cost.delta / many)
+def _part(cost: Cost, parts: int) -> Cost:
+    return Cost(cost.accounting, cost.amount / parts, cost.delta / parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -138,5 +138,5 @@ class BatchPreview(PricePreview):
         lines = [price if self.cost else "Price: nothing, all are stored.", *([self.note] if self.note else [])]
         for name, preview in zip(self.names, self.previews, strict=True):
             lines += [f"{name}:", *(f"  {line}" for line in (*preview.accuracy(), *preview.notes()))]
-        told = f"{self.check} of the price reports clipping; check=0 skips it."
-        return [*lines, told] if self.check else lines
+        clipping = f"{self.check} of the price reports clipping; check=0 skips it."
+        return [*lines, clipping] if self.check else lines

@@ -103,7 +103,7 @@ def open_data(
     if isinstance(place, Population):
         facts = {title: _versioned(title, source, facts[title], place) for title, source in sources.items()}
     size = None if memory is None else read_memory(memory)
-    told = None if check is None else read_check(check)
+    check_share = None if check is None else read_check(check)
     witnesses = witnesses_of(sources.values())
     with ExitStack() as opened:
         known: Ledger | None = None
@@ -117,7 +117,7 @@ def open_data(
         book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known
         if known is None and book.note and ledger is None:
             warnings.warn(book.note, TemporaryBudget, stacklevel=2)
-        curator = curator_of([*tables, *shared], book, memory=size, check=told)
+        curator = curator_of([*tables, *shared], book, memory=size, check=check_share)
         opened.pop_all()  # from here on the curator closes it
         return curator
 
@@ -208,18 +208,18 @@ def _place(sources: Mapping[str, Source], ledger: str | Path | None) -> LedgerPl
 def _public(*given: Any) -> list[tuple[Table, LocalSource]]:
     """The public tables to join with, from what is passed as public, public_keys and public_types."""
     tables, keys, types = ({} if facts is None else facts for facts in given)
-    for what, facts in (("public", tables), ("public_keys", keys), ("public_types", types)):
+    for option, facts in (("public", tables), ("public_keys", keys), ("public_types", types)):
         if not isinstance(facts, Mapping):
-            raise Misconfigured(f"`{what}` must be a mapping by table. Write {what}={{'regions': ...}}.")
-        for known in facts:
-            if known not in tables:
-                raise Misconfigured(f"`{what}` names `{known}`, which is not a public table. {nearest(known, tables)}")
-    made = []
+            raise Misconfigured(f"`{option}` must be a mapping by table. Write {option}={{'regions': ...}}.")
+        for name in facts:
+            if name not in tables:
+                raise Misconfigured(f"`{option}` names `{name}`, which is not a public table. {nearest(name, tables)}")
+    shared = []
     for name, data in tables.items():
         source = local_source(_source_of(data, _served(data, name)))
         kinds = {column: read_type(kind) for column, kind in types.get(name, {}).items()}
-        made.append((read_public(name, source, keys.get(name, ()), kinds), source))
-    return made
+        shared.append((read_public(name, source, keys.get(name, ()), kinds), source))
+    return shared
 
 
 def load(path: str | Path = "lapwing.toml") -> Curator:

@@ -107,12 +107,12 @@ def witnesses_of(sources: Iterable[Source]) -> tuple[Path, ...]:
 
 def read_memory(value: object) -> str:
     """A size such as "4GB" or "500MB". Below the minimum the engine cannot even write to disk."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5}) ?([MGT]B)", value.upper()) if isinstance(value, str) else None
-    if found is None or (found[2] == "MB" and int(found[1]) < _LEAST_MEMORY):
+    size = re.fullmatch(r"([1-9][0-9]{0,5}) ?([MGT]B)", value.upper()) if isinstance(value, str) else None
+    if size is None or (size[2] == "MB" and int(size[1]) < _LEAST_MEMORY):
         raise Misconfigured(
             f'`memory` is {value!r}; it must be a size such as "4GB" or "500MB", and at least {_LEAST_MEMORY}MB.'
         )
-    return found[1] + found[2]
+    return size[1] + size[2]
 
 
 def read_settings(path: Path) -> Settings:
