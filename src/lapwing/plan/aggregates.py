@@ -56,6 +56,7 @@ def choose_kinds(
     levels: dict[tuple[str, object], set[tuple[Fraction, ...]]] = {}
     for aggregate in aggregates:
         levels.setdefault((aggregate.name, aggregate.arguments), set()).add(aggregate.parameters)
+    ranks = {key: {level: rank for rank, level in enumerate(sorted(of))} for key, of in levels.items()}
     readings = []
     for aggregate in aggregates:
         function = FUNCTIONS[aggregate.name]
@@ -64,7 +65,7 @@ def choose_kinds(
         source = Aggregate(MEAN.name, aggregate.arguments) if shared and not function.family else aggregate
         key = (family, aggregate.arguments) if family else ("", aggregate)
         families.setdefault(key, []).append(FUNCTIONS[source.name].kind(table, source))
-        rank = sorted(levels[aggregate.name, aggregate.arguments]).index(aggregate.parameters)
+        rank = ranks[aggregate.name, aggregate.arguments][aggregate.parameters]
         place = places.setdefault(key, len(places))
         readings.append(Reading(place, aggregate.name if family else "total", rank))
     kinds = [first.merge(others).fit(group_count, confidence) for first, *others in families.values()]
