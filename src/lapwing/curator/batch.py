@@ -169,17 +169,10 @@ class BatchPlan:
 
 
 def split_price(
-    questions: Sequence[Question],
-    named: BatchRequest,
-    budget: Budget,
-    terms: Terms,
-    *,
-    confidences: Sequence[Fraction],
-    left: Left,
+    merged: Sequence[MergedQuestion], items: Sequence[BatchItem], budget: Budget, terms: Terms, *, left: Left
 ) -> BatchPlan:
     """The batch at this price; raises Refused if there is none."""
     whole, epsilon, rules = terms.price(budget), terms.price_in_epsilon(budget), budget.accounting.rules
-    merged, items = _merge(questions, named, confidences)
     delta = _batch_delta(merged, budget, terms.delta, left)
     usual = _batch_delta(merged, budget, terms.delta, lambda: budget.capacity.delta)
     limit = epsilon - terms.taken if rules.composes_lists else epsilon
@@ -195,7 +188,7 @@ def split_price(
     return BatchPlan(budget, tuple(merged), tuple(plans), tuple(items), spent, limit, note)
 
 
-def _merge(
+def merge(
     questions: Sequence[Question], named: BatchRequest, confidences: Sequence[Fraction]
 ) -> tuple[list[MergedQuestion], list[BatchItem]]:
     """The questions to be answered, and how each that was asked is read off them."""

@@ -22,7 +22,7 @@ from typing import Any
 from lapwing.answers.stored import decode_check
 from lapwing.answers.warnings import nothing_found
 from lapwing.curator.automatic import QuestionReader, is_refused, needs_of, words_needed
-from lapwing.curator.batch import BatchPlan, BatchRequest, split_price
+from lapwing.curator.batch import BatchPlan, BatchRequest, merge, split_price
 from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, read_check, require_one_price
 from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
@@ -225,33 +225,34 @@ class Planner:
     def plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         """The plans of a batch, with its price split, and one check for each list of rows and keys."""
         terms, budget = request.terms, self._ledger.budget
-        batch = self._share(asked, terms, request.today)
-        targets = [check_target(one.outline) if self.check_share(terms) else None for one in batch.merged]
+        questions = []
+        for name, question in zip(asked.names, asked.questions, strict=True):
+            with inside(f"question {name}"):
+                questions.append(self.read(question, request.today))
+        confidences = [confidence_of(question.table, terms.confidence) for question in questions]
+        terms.price(budget)  # refused first if none is named
+        merged, items = merge(questions, asked, confidences)
+
+        def split(taken: Fraction) -> BatchPlan:
+            return split_price(merged, items, budget, replace(terms, taken=taken), left=self._delta_left)
+
+        targets = [check_target(one.outline) if self.check_share(terms) else None for one in merged]
         joined: dict[str, UnitsExceeding] = {}
         for target in filter(None, targets):
             name = target.identity.text
             joined[name] = joined[name].joined(target) if name in joined else target
-        view = self._look([one.outline for one in batch.merged], joined)
         share = self.check_share(terms) / max(1, len(joined))
-        checks = {
-            name: find_check(view, request, one, check_plan(budget, terms.price(budget), share, one))
-            for name, one in joined.items()
-        }
+        try:
+            plans = {name: check_plan(budget, terms.price(budget), share, one) for name, one in joined.items()}
+        except Misconfigured:
+            split(terms.taken)  # if no batch has such a price, that is said
+            raise
+        view = self._look([one.outline for one in merged], joined)
+        checks = {name: find_check(view, request, one, plans[name]) for name, one in joined.items()}
         each = tuple(None if one is None else checks[one.identity.text] for one in targets)
         taken = sum((check.taken for check in checks.values()), Fraction(0))
         most = sum((check.price.amount for check in checks.values()), Fraction(0))
-        lesser = None if taken == most else partial(self._share, asked, replace(terms, taken=most), request.today)
-        return PlannedBatch(
-            self._share(asked, replace(terms, taken=taken), request.today) if taken else batch, lesser, each, view
-        )
-
-    def _share(self, asked: BatchRequest, terms: Terms, today: date | None) -> BatchPlan:
-        questions = []
-        for name, question in zip(asked.names, asked.questions, strict=True):
-            with inside(f"question {name}"):
-                questions.append(self.read(question, today))
-        confidences = [confidence_of(question.table, terms.confidence) for question in questions]
-        return split_price(questions, asked, self._ledger.budget, terms, confidences=confidences, left=self._delta_left)
+        return PlannedBatch(split(taken), None if taken == most else partial(split, most), each, view)
 
     def _checked(
         self, outline: Outline, confidence: Fraction, terms: Terms, least: Terms, request: Request
