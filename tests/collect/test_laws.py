@@ -31,11 +31,10 @@ from lapwing.collect import (
 from lapwing.collect.choose import PROTOCOLS
 from lapwing.collect.hashing import Hashing
 from lapwing.collect.histogram import Histogram
-from lapwing.collect.local import LocalProtocol
+from lapwing.collect.local import LocalProtocol, ReportRows
 from lapwing.collect.panel import PanelDevices
 from lapwing.collect.probabilities import SymbolCoin, spread
 from lapwing.collect.rappor import RapporClient
-from lapwing.collect.reports import ReportRows
 from lapwing.collect.respondent import Collected, Respondent
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.privacy.loss import Pure
@@ -195,7 +194,7 @@ class Truthful(DirectEncoding):
 
 def test_a_planted_protocol_is_found_and_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It claims epsilon = 1 and has ln 15: without a case it is named, with one it is refuted."""
-    plant(monkeypatch, Truthful, module="lapwing.collect.direct")
+    plant(monkeypatch, Truthful, module="lapwing.collect.encodings")
     assert Truthful in concrete(LocalProtocol, *PACKAGES)
     with pytest.raises(AssertionError, match="Truthful has no law case"):
         assert_lawful(Truthful)

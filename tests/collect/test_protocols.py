@@ -21,9 +21,9 @@ from lapwing.collect import (
     UnaryEncoding,
     read_reports,
 )
+from lapwing.collect.encodings import sample_subsets
 from lapwing.collect.hashing import Hashing
 from lapwing.collect.probabilities import spread
-from lapwing.collect.subset import sample_subsets
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM
 from lapwing.numbers import ball, enclose

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import betaincinv
 
+from lapwing.arrays import Flags
 from lapwing.collect import Rappor
-from lapwing.collect.reports import ReportRows
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import ball, enclose
@@ -28,7 +28,7 @@ def test_permanent_bits_lose_no_more_than_forever_and_one_report_no_more_than_ep
     protocol = Rappor(["a", "b"], epsilon=2, forever=4, width=3)
 
     def permanent(place: int, bits: BitSource) -> bytes:
-        return protocol.permanent_rows(np.array([place]), bits).tobytes()
+        return protocol.permanent_bits(np.array([place]), bits).tobytes()
 
     def once(place: int, bits: BitSource) -> bytes:
         return protocol.randomize(np.array([place]), bits).tobytes()
@@ -79,12 +79,11 @@ def test_a_client_that_reported_a_second_value_would_show_when_it_changed() -> N
     """
     protocol, runs, half = Rappor(["a", "b"], epsilon=0.9, forever=1), 600, 100
     bits = SeededBits(11)
-    first, second = (protocol.permanent_rows(np.full(runs, place), bits) for place in (0, 1))
+    first, second = (protocol.permanent_bits(np.full(runs, place), bits) for place in (0, 1))
 
-    def told_apart(later: ReportRows) -> int:
+    def told_apart(later: Flags) -> int:
         means = [
-            sum(protocol.supported(protocol.report_rows(rows, bits), range(2)).astype(int) for _ in range(half)) / half
-            for rows in (first, later)
+            sum(protocol.report_bits(rows, bits).astype(int) for _ in range(half)) / half for rows in (first, later)
         ]
         return int((np.abs(means[0] - means[1]) > 0.35).any(axis=1).sum())
 
@@ -110,7 +109,7 @@ def test_shares_are_estimated() -> None:
 
 
 def test_many_respondents_are_randomized_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lapwing.collect.rappor._CHUNK", 30)
+    monkeypatch.setattr("lapwing.collect.encodings._CHUNK", 30)
     protocol = Rappor(range(10), epsilon=20, forever=30)
     values = [i % 10 for i in range(20)]
     shares = protocol.estimate(protocol.respond(values, bits=SeededBits(1))).shares

@@ -10,11 +10,9 @@ import numpy as np
 
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular
-from lapwing.collect.direct import DirectEncoding
+from lapwing.collect.encodings import DirectEncoding, SubsetSelection, UnaryEncoding
 from lapwing.collect.hashing import LocalHashing
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.subset import SubsetSelection
-from lapwing.collect.unary import UnaryEncoding
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 from lapwing.numbers import Number, count

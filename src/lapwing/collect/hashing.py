@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.arrays import Array, Flags, Integers
-from lapwing.collect.direct import spread_symbols
+from lapwing.collect.encodings import spread_symbols
+from lapwing.collect.local import ReportRows, Reports, as_bytes, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import ball, enclose
 

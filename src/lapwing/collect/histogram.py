@@ -13,9 +13,8 @@ import numpy as np
 from lapwing.arrays import Flags
 from lapwing.collect.choose import choose
 from lapwing.collect.estimate import Frequencies, Of
-from lapwing.collect.local import LocalProtocol, as_floats
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_floats
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, Reports
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import Number, exact

@@ -12,8 +12,8 @@ from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular
 from lapwing.arrays import Floats, Integers
 from lapwing.collect.estimate import hostile_remark, keys_of, place_of, type_of
+from lapwing.collect.local import Reports
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import Reports
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 from lapwing.numbers import Number, count, inside_unit

@@ -16,9 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Flags, Floats, Integers
-from lapwing.collect.local import LocalProtocol, as_floats
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_bytes, as_floats, as_numbers
 from lapwing.collect.probabilities import WORD, ceil_share, flip, read_epsilon, require_bits
-from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform

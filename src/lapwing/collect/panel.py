@@ -16,10 +16,9 @@ import numpy as np
 
 from lapwing.arrays import Array, Flags, Floats, Integers
 from lapwing.collect.intervals import Support, share_of_population
-from lapwing.collect.local import LocalProtocol
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_bytes
 from lapwing.collect.means import MeanEstimate, student_ends
 from lapwing.collect.probabilities import WORD, flip, read_epsilon, require_bits
-from lapwing.collect.reports import ReportRows, Reports, as_bytes
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.uniform import sample_uniform

@@ -1,9 +1,8 @@
-"""What every protocol for shares is: values in, randomized reports of constant size out, unbiased shares back.
+"""Protocols for shares: values in, randomized reports of constant size out, unbiased shares back.
 
 A report supports some of the values. P[it supports v] is p if the respondent holds v and q if not, so y supporting
 reports of n give (y / n - q) / (p - q), which is unbiased for the share of v. [WBLJ17] Wang, Blocki, Li, Jha: Locally
-differentially private protocols for frequency estimation.
-Each protocol proves p, q and its guarantee beside its code; this file has what they share.
+differentially private protocols for frequency estimation. Each protocol proves p, q and its guarantee beside its code.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ import numpy as np
 
 from lapwing.arrays import Flags, Integers
 from lapwing.collect.estimate import Frequencies, Of
-from lapwing.collect.local import LocalProtocol, as_list
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_list
 from lapwing.collect.probabilities import WORD, read_epsilon
-from lapwing.collect.reports import ReportRows, Reports
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import Number, inside_unit
@@ -87,32 +85,27 @@ class FrequencyProtocol(LocalProtocol):
 
     def count(self, rows: ReportRows) -> Integers:
         """How many reports support each value."""
-        many, step = len(self.values), max(1, _CHUNK // len(self.values))
-        counts = np.zeros(many, np.int64)
+        k, step = len(self.values), max(1, _CHUNK // len(self.values))
+        counts = np.zeros(k, np.int64)
         for start in range(0, len(rows), step):
-            counts += np.count_nonzero(self.supported(rows[start : start + step], range(many)), axis=0)
+            counts += np.count_nonzero(self.supported(rows[start : start + step], range(k)), axis=0)
         return counts
 
     def places(self, values: Any) -> Integers:
         """Where each value stands among the declared ones."""
-        if (
-            isinstance(values, np.ndarray)
-            and values.dtype.kind in "iub"
-            and self.values == tuple(range(len(self.values)))
-        ):
-            if values.size and (values.min() < 0 or values.max() >= len(self.values)):
-                raise Misconfigured(_UNDECLARED)
-            return values.astype(np.int64, copy=False)
-        place = {value: i for i, value in enumerate(self.values)}
+        k = len(self.values)
         try:
+            if isinstance(values, np.ndarray) and values.dtype.kind in "iub" and self.values == tuple(range(k)):
+                if values.size and (values.min() < 0 or values.max() >= k):
+                    raise KeyError
+                return values.astype(np.int64, copy=False)
+            place = {value: i for i, value in enumerate(self.values)}
             return np.array([place[value] for value in as_list(values)], np.int64)
         except (KeyError, TypeError):
-            raise Misconfigured(_UNDECLARED) from None
-
-
-_UNDECLARED = (
-    "a value is not among the declared ones. Declare it in `values`, or give respondents one that stands for the rest."
-)
+            raise Misconfigured(
+                "a value is not among the declared ones. Declare it in `values`, or give respondents one that stands "
+                "for the rest."
+            ) from None
 
 
 def read_values(values: object) -> tuple[Hashable, ...]:
@@ -129,22 +122,3 @@ def read_values(values: object) -> tuple[Hashable, ...]:
             f"`values` must hold two to {MOST_VALUES:,} values, all different. Pass for example ['no', 'yes']."
         )
     return listed
-
-
-def pack(flags: Flags) -> ReportRows:
-    """ReportRows of bits as rows of bytes."""
-    return np.packbits(flags, axis=1, bitorder="little")
-
-
-def unpack(rows: ReportRows, places: Sequence[int]) -> Flags:
-    """The bits in these places of rows of bytes."""
-    if places == range(len(places)):
-        return np.unpackbits(rows, axis=1, count=len(places), bitorder="little").view(np.bool_)
-    at = np.array(places)
-    return (rows[:, at >> 3] >> (at & 7).astype(np.uint8) & 1).view(np.bool_)
-
-
-def padding_is_clear(rows: ReportRows, bits: int) -> Flags:
-    """Whether the bits after the last value are 0."""
-    spare = rows.shape[1] * 8 - bits
-    return rows[:, -1] >> np.uint8(8 - spare) == 0 if spare else np.ones(len(rows), np.bool_)

@@ -14,19 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Flags, Integers
+from lapwing.collect.encodings import BitVectorProtocol, pack
 from lapwing.collect.probabilities import WORD, flip, read_epsilon
-from lapwing.collect.protocol import FrequencyProtocol, pack, padding_is_clear, unpack
-from lapwing.collect.reports import ReportRows, Reports
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.numbers import Number, shown
 from lapwing.privacy.loss import Pure
 
-_CHUNK = 1 << 21  # words drawn at a time
-
 
 @dataclass(frozen=True, init=False)
-class Rappor(FrequencyProtocol):
+class Rappor(BitVectorProtocol):
     """Bits for each value, flipped once for ever and once more for each report.
 
     Law:        a respondent's k bits (1 for the value held) are each flipped with probability a, once, and kept: the
@@ -75,10 +72,6 @@ class Rappor(FrequencyProtocol):
         return -(-(wanted - self.permanent) * whole // (whole - 2 * self.permanent))
 
     @property
-    def size(self) -> int:
-        return -(-len(self.values) // 8)
-
-    @property
     def p(self) -> Fraction:
         return 1 - self.q
 
@@ -91,31 +84,19 @@ class Rappor(FrequencyProtocol):
         """A respondent who holds this value, with permanent bits of their own."""
         return RapporClient(self, value, bits)
 
-    def permanent_rows(self, places: Integers, bits: BitSource) -> ReportRows:
+    def permanent_bits(self, places: Integers, bits: BitSource) -> Flags:
         """Permanent bits of respondents who hold the values in these places."""
-        held = places[:, np.newaxis] == np.arange(len(self.values))
-        return pack(held ^ self._flips(places.size, self.permanent, bits))
+        return self._flip(places[:, np.newaxis] == np.arange(len(self.values)), self.permanent, bits)
 
-    def report_rows(self, permanent: ReportRows, bits: BitSource) -> ReportRows:
-        """A report from each row of permanent bits."""
-        kept = unpack(permanent, range(len(self.values)))
-        return pack(kept ^ self._flips(len(permanent), self.instant, bits))
+    def report_bits(self, permanent: Flags, bits: BitSource) -> Flags:
+        """The bits of a report from each row of permanent bits."""
+        return self._flip(permanent, self.instant, bits)
 
-    def randomize(self, places: Integers, bits: BitSource) -> ReportRows:
-        step = max(1, _CHUNK // len(self.values))
-        parts = [places[start : start + step] for start in range(0, places.size, step)]
-        made = [self.report_rows(self.permanent_rows(part, bits), bits) for part in parts]
-        return np.concatenate([np.empty((0, self.size), np.uint8), *made])
+    def randomize_bits(self, places: Integers, bits: BitSource) -> Flags:
+        return self.report_bits(self.permanent_bits(places, bits), bits)
 
-    def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
-        return unpack(rows, places)
-
-    def valid(self, reports: Reports) -> Flags:
-        return padding_is_clear(reports.rows, len(self.values))
-
-    def _flips(self, many: int, threshold: int, bits: BitSource) -> Flags:
-        words = bits.words(many * len(self.values), self.width).reshape(many, len(self.values))
-        return words < threshold
+    def _flip(self, flags: Flags, threshold: int, bits: BitSource) -> Flags:
+        return flags ^ (bits.words(flags.size, self.width).reshape(flags.shape) < threshold)
 
 
 class RapporClient:
@@ -126,7 +107,7 @@ class RapporClient:
 
     def __init__(self, protocol: Rappor, value: Any, bits: BitSource = SYSTEM) -> None:
         self._protocol, self._place = protocol, protocol.places([value])
-        self._permanent = protocol.permanent_rows(self._place, bits)
+        self._permanent = protocol.permanent_bits(self._place, bits)
 
     def report(self, *value: Any, bits: BitSource = SYSTEM) -> bytes:
         """A report from the permanent bits. A value is compared with the one enrolled with; another is refused."""
@@ -136,7 +117,7 @@ class RapporClient:
                 "Call report() to send the first again: silence shows the change too. For answers that change, use "
                 "lw.collect.choose_panel, or lw.collect.choose at epsilon / epochs, with a report in every epoch."
             )
-        return self._protocol.report_rows(self._permanent, bits).tobytes()
+        return pack(self._protocol.report_bits(self._permanent, bits)).tobytes()
 
     @property
     def loss(self) -> Pure:

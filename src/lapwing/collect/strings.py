@@ -18,9 +18,8 @@ from lapwing.answers.tabular import Tabular
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.hashing import Hashing, Keys, make_hashing
 from lapwing.collect.intervals import Support, share_of_population
-from lapwing.collect.local import LocalProtocol, as_list
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_list
 from lapwing.collect.probabilities import read_epsilon
-from lapwing.collect.reports import ReportRows, Reports
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 from lapwing.noise.bits import BitSource

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Integers
-from lapwing.collect.direct import DirectEncoding
+from lapwing.collect.encodings import DirectEncoding
 from lapwing.collect.estimate import Frequencies, Of
+from lapwing.collect.local import ReportRows, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, as_numbers
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, option, whole
 from lapwing.survey.survey_question import (

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Floats, Integers
-from lapwing.collect.direct import DirectEncoding
+from lapwing.collect.encodings import DirectEncoding
+from lapwing.collect.local import ReportRows, Reports, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, Reports, as_numbers
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, rounded
 from lapwing.survey.survey_question import NO_ANSWER, Estimated, MeanOfAnswers, SurveyQuestion, odds_of, shares_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from lapwing.answers.formats import guarded
 from lapwing.collect.joint import JointTable, estimate_joint
-from lapwing.collect.reports import Reports
+from lapwing.collect.local import Reports
 from lapwing.errors import Misconfigured
 from lapwing.numbers import count
 from lapwing.privacy.phrases import percent

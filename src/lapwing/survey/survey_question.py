@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lapwing.collect.direct import DirectEncoding
+from lapwing.collect.encodings import DirectEncoding, UnaryEncoding
 from lapwing.collect.estimate import Frequencies, Of
+from lapwing.collect.local import ReportRows, Reports
 from lapwing.collect.probabilities import WORD, SymbolCoin, read_epsilon
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.unary import UnaryEncoding
 from lapwing.errors import Misconfigured
 from lapwing.numbers import ball, enclose, round_up
 from lapwing.survey.program import Program, bits, coins, whole

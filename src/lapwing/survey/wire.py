@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.collect.local import ReportRows
 from lapwing.collect.probabilities import WORD
-from lapwing.collect.reports import ReportRows
 from lapwing.errors import Code, LapwingError, Misconfigured
 from lapwing.survey.definition import Survey, decimal_text
 from lapwing.survey.program import run
