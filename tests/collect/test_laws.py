@@ -35,7 +35,7 @@ from lapwing.collect.local import LocalProtocol, ReportRows
 from lapwing.collect.panel import PanelDevices
 from lapwing.collect.probabilities import SymbolCoin, spread
 from lapwing.collect.rappor import RapporClient
-from lapwing.collect.respondent import Collected, Respondent
+from lapwing.collect.respondent import Respondent
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.privacy.loss import Pure
 from lapwing.survey import wire
@@ -179,7 +179,7 @@ def test_nothing_else_randomizes() -> None:
     acts = ("respond", "randomize", "randomize_all", "report", "send", "answer")
     sending = {one for one in classes_in(*SENDING) if any(callable(getattr(one, act, None)) for act in acts)}
     others = {one for one in sending if not issubclass(one, LocalProtocol)}
-    assert others == {Hashing, RapporClient, PanelDevices, Respondent, Collected, SurveyServer}
+    assert others == {Hashing, RapporClient, PanelDevices, Respondent, SurveyServer}
     functions = [getattr(module, act, None) for module in modules_in(*SENDING) for act in acts]
     assert {one for one in functions if inspect.isfunction(one)} == {wire.randomize}
 

@@ -42,41 +42,34 @@ class ProtocolComparison(Tabular):
 
     def best(self, most_bytes: int | None = None) -> FrequencyProtocol:
         """The protocol with the least error and reports of at most `most_bytes`; ties go to the shortest."""
-        fits = [one for one in self.protocols if most_bytes is None or one.size <= most_bytes]
+        fits = [protocol for protocol in self.protocols if most_bytes is None or protocol.size <= most_bytes]
         if not fits:
             least = min(protocol.size for protocol in self.protocols)
             raise Misconfigured(f"`most_bytes` is {most_bytes}; no report fits. The shortest has {least} bytes.")
-        good = min(one.variance() for one in fits) * _ALIKE
-        return min((one for one in fits if one.variance() <= good), key=lambda one: one.size)
+        good = min(protocol.variance() for protocol in fits) * _ALIKE
+        return min((protocol for protocol in fits if protocol.variance() <= good), key=lambda best: best.size)
 
 
 def compare(values: Sequence[Hashable], *, epsilon: Number) -> ProtocolComparison:
     """All protocols for these values at this epsilon."""
-    made = [protocol(values, epsilon=epsilon) for protocol in PROTOCOLS]
-    return ProtocolComparison(
-        tuple(one for one in made if one.size <= _MOST_FLAGS // 8 or isinstance(one, LocalHashing))
-    )
+    protocols = (kind(values, epsilon=epsilon) for kind in PROTOCOLS)
+    return ProtocolComparison(tuple(p for p in protocols if p.size <= _MOST_FLAGS // 8 or isinstance(p, LocalHashing)))
 
 
 def choose(values: Sequence[Hashable], *, epsilon: Number, most_bytes: int | None = None) -> FrequencyProtocol:
     """The best protocol for these values; its `why` says how it compares with the others."""
     limit = None if most_bytes is None else count(most_bytes, "most_bytes")
-    found = compare(values, epsilon=epsilon)
-    best = found.best(limit)
-    object.__setattr__(best, "why", _why(best, found, limit))
-    return best
-
-
-def _why(best: FrequencyProtocol, found: ProtocolComparison, limit: int | None) -> str:
-    others = [_beside(one, best) for one in found.protocols if one is not best]
+    comparison = compare(values, epsilon=epsilon)
+    best = comparison.best(limit)
     within = "" if limit is None else f" that fits {limit} bytes"
-    return f"{best.kind.capitalize()} has the least error{within}, in {_bytes(best)} a report. {' '.join(others)}"
-
-
-def _beside(other: FrequencyProtocol, best: FrequencyProtocol) -> str:
-    ratio = float(np.sqrt(other.variance() / best.variance()))
-    errs = "as much" if abs(ratio - 1) < 0.01 else f"{ratio:.2f} times as much"
-    return f"{other.kind.capitalize()} errs {errs}, in {_bytes(other)}."
+    why = [f"{best.kind.capitalize()} has the least error{within}, in {_bytes(best)} a report."]
+    for other in comparison.protocols:
+        if other is not best:
+            ratio = float(np.sqrt(other.variance() / best.variance()))
+            errs = "as much" if abs(ratio - 1) < 0.01 else f"{ratio:.2f} times as much"
+            why.append(f"{other.kind.capitalize()} errs {errs}, in {_bytes(other)}.")
+    object.__setattr__(best, "why", " ".join(why))
+    return best
 
 
 def _bytes(protocol: FrequencyProtocol) -> str:

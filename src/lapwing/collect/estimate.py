@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, Protocol
@@ -11,7 +11,7 @@ import numpy as np
 
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular
-from lapwing.arrays import Array, Floats, Integers
+from lapwing.arrays import Floats, Integers
 from lapwing.collect.intervals import Support, share_of_population, share_of_respondents
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
@@ -97,30 +97,21 @@ class Frequencies(Tabular):
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         level = self._level(confidence)
         low, high = self._ends(level, simultaneous)
-        kind = type_of(self.protocol.values)
-        keys = AnswerColumn("value", kind, keys_of(self.protocol.values, kind))
         shares = AnswerColumn("share", Type.REAL, self.shares, low, high)
         reports = "1 report" if self.n == 1 else f"{self.n:,} reports"
-        paid = f"{reports} by {self.protocol.kind}, epsilon = {_decimal(self.protocol.epsilon)} each"
-        return AnswerTable((keys, shares), level, paid, self._remarks, facts=self._facts)
-
-    @property
-    def _remarks(self) -> tuple[str, ...]:
-        return (hostile_remark(self.moved_by(1)),)
-
-    @property
-    def _support(self) -> Support:
-        return Support(float(self.protocol.p), float(self.protocol.q))
+        paid = f"{reports} by {self.protocol.kind}, epsilon = {float(self.protocol.epsilon):.6g} each"
+        remarks = (hostile_remark(self.moved_by(1)),)
+        return AnswerTable((key_column("value", self.protocol.values), shares), level, paid, remarks, facts=self._facts)
 
     def _ends(self, level: Fraction, simultaneous: bool) -> tuple[Floats, Floats]:
         outside = float((1 - level) / (len(self.counts) if simultaneous else 1))
         ends = share_of_respondents if self.of == "respondents" else share_of_population
-        return ends(self.counts, self.n, self._support, outside)
+        return ends(self.counts, self.n, Support(float(self.protocol.p), float(self.protocol.q)), outside)
 
     def _facts(self) -> dict[str, Any]:
         return {
             "protocol": self.protocol.kind,
-            "epsilon": _decimal(self.protocol.epsilon),
+            "epsilon": f"{float(self.protocol.epsilon):.6g}",
             "reports": self.n,
             "of": self.of,
             "moved_by_one": self.moved_by(1),
@@ -128,15 +119,17 @@ class Frequencies(Tabular):
 
 
 def place_of(protocol: Oracle, value: Hashable) -> int:
-    """Where a value stands among those that were collected."""
+    """The index of a value among those that were collected."""
     if value not in protocol.values:
         raise Misconfigured(f"{value!r} is not among the values that were collected.")
     return protocol.values.index(value)
 
 
-def hostile_remark(one: float) -> str:
-    """What respondents who lie on purpose can do, in one line."""
-    return f"One respondent who sends what they like can move a share by {one:.2g}; 100 by {min(1.0, 100 * one):.2g}."
+def hostile_remark(step: float) -> str:
+    """How far one respondent, and 100, can move a share on purpose."""
+    return (
+        f"One respondent who sends what they like can move a share by {step:.2g}; 100 by {min(1.0, 100 * step):.2g}."
+    )
 
 
 def to_distribution(shares: Floats) -> Floats:
@@ -144,25 +137,14 @@ def to_distribution(shares: Floats) -> Floats:
     falling = np.sort(shares)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
     kept = int(np.flatnonzero(falling > excess)[-1])
-    made: Floats = np.maximum(shares - excess[kept], 0.0)
-    return made
+    distribution: Floats = np.maximum(shares - excess[kept], 0.0)
+    return distribution
 
 
-def type_of(values: tuple[Hashable, ...]) -> Type:
-    """The type of a column of these values; text if they differ."""
+def key_column(name: str, values: Sequence[Hashable]) -> AnswerColumn:
+    """Values as a column of keys; as text if their types differ."""
     if all(isinstance(value, bool) for value in values):
-        return Type.BOOLEAN
+        return AnswerColumn(name, Type.BOOLEAN, np.array(values))
     if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-        return Type.INTEGER
-    return Type.TEXT
-
-
-def keys_of(values: tuple[Hashable, ...], type_: Type) -> Array:
-    """Values as a column of keys."""
-    if type_ is Type.TEXT:
-        return np.array([str(value) for value in values], object)
-    return np.array(values)
-
-
-def _decimal(number: Fraction) -> str:
-    return f"{float(number):.6g}"
+        return AnswerColumn(name, Type.INTEGER, np.array(values))
+    return AnswerColumn(name, Type.TEXT, np.array([str(value) for value in values], object))

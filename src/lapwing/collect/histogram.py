@@ -44,7 +44,7 @@ class Histogram(LocalProtocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"protocol": self.kind, "edges": [str(edge) for edge in self.edges], "bins": self.protocol.facts}
+        return {"protocol": self.kind, "edges": list(map(str, self.edges)), "bins": self.protocol.facts}
 
     def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         edges = np.array([float(edge) for edge in self.edges])
@@ -71,6 +71,5 @@ def histogram(edges: Sequence[Number], *, epsilon: Number, most_bytes: int | Non
     exact_edges = tuple(exact(edge, "edges") for edge in edges)
     if any(a >= b for a, b in pairwise(exact_edges)):
         raise Misconfigured("`edges` must be strictly increasing. Sort them and remove duplicates.")
-    shown = [f"{float(edge):.15g}" for edge in exact_edges]
-    labels = [f"{low} to {high}" for low, high in pairwise(shown)]
+    labels = [f"{float(low):.15g} to {float(high):.15g}" for low, high in pairwise(exact_edges)]
     return Histogram(exact_edges, choose(labels, epsilon=epsilon, most_bytes=most_bytes))

@@ -26,7 +26,7 @@ from lapwing.numbers import Number, count, inside_unit
 
 _MOST_EPOCHS = 1 << 15
 _BYTES = 2  # of the report of one epoch: 2 group + bit
-_NO_DEVICE = "This text holds no device of this panel. Pass what to_json() gave, unchanged."
+_STATE = ("lots", "held", "changed", "pending")  # what a device keeps beside its draws
 
 
 @dataclass(frozen=True, init=False)
@@ -111,25 +111,20 @@ class YesNoPanel(LocalProtocol):
     def resume(self, kept: str) -> PanelDevices:
         """The device whose `to_json` this is."""
         try:
-            found = json.loads(kept, object_pairs_hook=lambda pairs: dict(pairs) if _distinct(pairs) else None)
+            state = json.loads(kept, object_pairs_hook=lambda pairs: dict(pairs) if _distinct(pairs) else None)
         except (ValueError, TypeError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise Misconfigured(_NO_DEVICE)
-        if found.get("panel", name := self.name.hex()) != name:
+            state = None
+        if isinstance(state, dict) and state.get("panel", name := self.name.hex()) != name:
             raise Misconfigured("this device was enrolled in another panel. Resume it with the panel that enrolled it.")
-        devices = PanelDevices(self, 1, SYSTEM)
-        if not devices.restore(found):
-            raise Misconfigured(_NO_DEVICE)
-        return devices
+        device = PanelDevices(self, 1, SYSTEM)
+        if not isinstance(state, dict) or not device.restore(state):
+            raise Misconfigured("This text holds no device of this panel. Pass what to_json() gave, unchanged.")
+        return device
 
     def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         listed = [*values]
-        histories: Array = (
-            np.array(listed)
-            if len({len(one) if hasattr(one, "__len__") else -1 for one in listed}) == 1
-            else np.empty(0)
-        )
+        lengths = {len(history) if hasattr(history, "__len__") else -1 for history in listed}
+        histories: Array = np.array(listed) if len(lengths) == 1 else np.empty(0)
         if histories.dtype != np.bool_ or histories.shape[1:] != (self.epochs,):
             raise Misconfigured(f"a history is not {self.epochs} times True or False. Pass one answer for each epoch.")
         devices = PanelDevices(self, len(histories), bits)
@@ -144,9 +139,9 @@ class YesNoPanel(LocalProtocol):
         """The share of yes in each epoch, with an interval for each; also from the bytes of the first epochs alone."""
         level, seen = float(inside_unit(confidence, "confidence")), self.epochs
         if not isinstance(reports, Reports):
-            listed = [bytes(one) for one in reports]
-            seen = min([self.epochs, *(len(one) // _BYTES for one in listed)])
-            reports = [one + one[:_BYTES] * (self.epochs - seen) for one in listed]  # bits that no share so far reads
+            listed = [bytes(report) for report in reports]
+            seen = min([self.epochs, *(len(report) // _BYTES for report in listed)])
+            reports = [report + report[:_BYTES] * (self.epochs - seen) for report in listed]  # no share so far reads it
         numbers = _numbers(self.check(reports).rows)
         return tuple(self._share(numbers, epoch, level) for epoch in range(1, seen + 1))
 
@@ -167,16 +162,16 @@ class YesNoPanel(LocalProtocol):
         The interval is that of independent bits. They are drawn without replacement, so their number varies less.
         """
         bits = reports[reports >> 1 == group] & 1
-        many, ones, margin = max(1, len(bits)), int(bits.sum()), self.edge / (1 << self.width - 1)
+        n, margin = max(1, len(bits)), self.edge / (1 << self.width - 1)
         low, high, mean, error = 0.0, 1.0, 0.5, 0.5 / margin
         if len(bits):
             support = Support((1 + margin) / 2, (1 - margin) / 2)
-            ends = share_of_population(bits.sum(keepdims=True), many, support, 1 - level)
+            ends = share_of_population(bits.sum(keepdims=True), n, support, 1 - level)
             low, high = (float(end[0]) for end in ends)
-            mean = 0.5 + (ones / many - 0.5) / margin
-        if many > 1:
-            error = float(bits.std(ddof=1)) / np.sqrt(many) / margin
-        return MeanEstimate(mean, low, high, error, len(reports), level, len(reports) / (many * margin))
+            mean = 0.5 + (int(bits.sum()) / n - 0.5) / margin
+        if n > 1:
+            error = float(bits.std(ddof=1)) / np.sqrt(n) / margin
+        return MeanEstimate(mean, low, high, error, len(reports), level, len(reports) / (n * margin))
 
 
 class PanelDevices:
@@ -188,18 +183,18 @@ class PanelDevices:
     what was reported in it is sent again.
     """
 
-    def __init__(self, panel: YesNoPanel, many: int, bits: BitSource) -> None:
-        many = count(many, "many")
+    def __init__(self, panel: YesNoPanel, devices: int, bits: BitSource) -> None:
+        n = count(devices, "devices")
         self.panel, self.epoch, self.last = panel, 0, b""
-        self.lots: Integers = sample_uniform(panel.lots, many, bits=bits)
+        self.lots: Integers = sample_uniform(panel.lots, n, bits=bits)
         half = 1 << panel.width - 1
         steps = np.array([[half - panel.edge], [half], [half + panel.edge]], np.uint64)
-        drawn = [(bits.words(many, panel.width) < steps).sum(axis=0, dtype=np.uint8) for _ in range(panel.epochs)]
+        drawn = [(bits.words(n, panel.width) < steps).sum(axis=0, dtype=np.uint8) for _ in range(panel.epochs)]
         self.draws: Array = np.stack(drawn)
         """For each epoch and device: below how many of the three thresholds the word is."""
-        self.held: Flags = np.zeros(many, np.bool_)
-        self.changed: Integers = np.zeros(many, np.int64)
-        self.pending: Integers = np.zeros(many, np.int64)
+        self.held: Flags = np.zeros(n, np.bool_)
+        self.changed: Integers = np.zeros(n, np.int64)
+        self.pending: Integers = np.zeros(n, np.int64)
 
     def to_json(self) -> str:
         """The state of one device, as text. Keep it on the device, before a report is sent.
@@ -208,34 +203,34 @@ class PanelDevices:
         """
         if len(self.lots) != 1:
             raise Misconfigured("these are several devices. Enrol one by panel.enroll() to keep its state.")
-        kept = {name: getattr(self, name).tolist()[0] for name in ("lots", "held", "changed", "pending")}
+        kept = {name: getattr(self, name).tolist()[0] for name in _STATE}
         draws = "".join(map(str, self.draws[:, 0].tolist()))
         head = {"panel": self.panel.name.hex(), "epoch": self.epoch, "last": self.last.hex(), "draws": draws}
         return json.dumps({**head, **kept})
 
-    def restore(self, found: dict[str, Any]) -> bool:
+    def restore(self, state: dict[str, Any]) -> bool:
         """Takes the state of one device, if `to_json` can have given it."""
         fresh = json.loads(self.to_json())
-        if set(found) != set(fresh) or any(type(found[name]) is not type(fresh[name]) for name in fresh):
+        if set(state) != set(fresh) or any(type(state[name]) is not type(fresh[name]) for name in fresh):
             return False
-        panel, epoch, last, changed = self.panel, found["epoch"], found["last"], found["changed"]
-        group = found["lots"] % panel.groups
+        panel, epoch, lot, changed = self.panel, state["epoch"], state["lots"], state["changed"]
+        reports = [(2 * (lot % panel.groups) + bit).to_bytes(_BYTES, "little").hex() for bit in (0, 1)]
         if not (
-            found["panel"] == fresh["panel"]
+            state["panel"] == fresh["panel"]
             and 0 <= epoch <= panel.epochs
-            and 0 <= found["lots"] < panel.lots
-            and len(found["draws"]) == panel.epochs
-            and set(found["draws"]) <= set("0123")
-            and last in ([(2 * group + bit).to_bytes(_BYTES, "little").hex() for bit in (0, 1)] if epoch else [""])
+            and 0 <= lot < panel.lots
+            and len(state["draws"]) == panel.epochs
+            and set(state["draws"]) <= set("0123")
+            and state["last"] in (reports if epoch else [""])
             and 0 <= changed <= (epoch if panel.changes else 0)
-            and found["held"] == changed % 2
-            and found["pending"] in ((-1, 0, 1) if changed > found["lots"] // panel.groups else (0,))
+            and state["held"] == changed % 2
+            and state["pending"] in ((-1, 0, 1) if changed > lot // panel.groups else (0,))
         ):
             return False
-        self.epoch, self.last = epoch, bytes.fromhex(last)
-        self.draws = np.array([[int(draw)] for draw in found["draws"]], np.uint8)
-        for name in ("lots", "held", "changed", "pending"):
-            setattr(self, name, np.array([found[name]]))
+        self.epoch, self.last = epoch, bytes.fromhex(state["last"])
+        self.draws = np.array([[int(draw)] for draw in state["draws"]], np.uint8)
+        for name in _STATE:
+            setattr(self, name, np.array([state[name]]))
         return True
 
     def report(self, value: bool, *, epoch: int | None = None) -> bytes:

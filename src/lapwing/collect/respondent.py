@@ -1,26 +1,15 @@
-"""What a respondent keeps between visits: the reports they sent, never what they answered."""
+"""What a respondent keeps between visits: the reports that were sent, never the answers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
+from lapwing.collect.local import LocalProtocol
 from lapwing.errors import Misconfigured
 from lapwing.privacy.loss import Pure
-
-
-class Collected(Protocol):
-    """A protocol that one question is collected by."""
-
-    @property
-    def name(self) -> bytes: ...
-
-    @property
-    def epsilon(self) -> Fraction: ...
-
-    def respond(self, value: Any) -> Any: ...
 
 
 class Respondent:
@@ -37,7 +26,7 @@ class Respondent:
     def __init__(self, kept: Mapping[str, tuple[str, str, str]] | None = None) -> None:
         self._kept: dict[str, tuple[str, str, str]] = dict(kept or {})
 
-    def answer(self, question: str, protocol: Collected, value: Any) -> bytes:
+    def answer(self, question: str, protocol: LocalProtocol, value: Any) -> bytes:
         """The report to a question: the one that was sent before, or a new one of this value."""
         if question not in self._kept:
             report: bytes = protocol.respond(value)
@@ -61,11 +50,11 @@ class Respondent:
     def from_json(cls, text: str) -> Respondent:
         """A respondent that resumes from a saved state."""
         try:
-            read = json.loads(text)
-            kept = {str(name): (str(a), str(b), str(c)) for name, (a, b, c) in read["reports"].items()}
-            known = read["format"] == 1
+            state = json.loads(text)
+            kept = {str(name): (str(a), str(b), str(c)) for name, (a, b, c) in state["reports"].items()}
+            version = state["format"]
         except (ValueError, TypeError, KeyError, AttributeError):
             raise Misconfigured("This text holds no reports of a respondent. Pass what to_json() gave.") from None
-        if not known:
+        if version != 1:
             raise Misconfigured("These reports were kept in a format that this version does not know.")
         return cls(kept)
