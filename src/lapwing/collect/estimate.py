@@ -127,9 +127,7 @@ def place_of(protocol: Oracle, value: Hashable) -> int:
 
 def hostile_remark(step: float) -> str:
     """How far one respondent, and 100, can move a share on purpose."""
-    return (
-        f"One respondent who sends what they like can move a share by {step:.2g}; 100 by {min(1.0, 100 * step):.2g}."
-    )
+    return f"One respondent who sends what they like can move a share by {step:.2g}; 100 by {min(1.0, 100 * step):.2g}."
 
 
 def to_distribution(shares: Floats) -> Floats:
