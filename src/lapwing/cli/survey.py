@@ -68,8 +68,8 @@ def serve(
     as_json: JsonOption = False,
 ) -> None:
     """Host the form, keep randomized reports, and show what they say. Ends with Ctrl-C."""
-    from lapwing.survey.open_store import open_survey_store
     from lapwing.survey.read_toml import read_survey
+    from lapwing.survey.report_store import open_survey_store
 
     survey = read_survey(file)
     kept = open_survey_store(file, store)
@@ -129,9 +129,8 @@ def invite(
 ) -> None:
     """Print links that can be used once each. They are shown now and never again: only hashes are kept."""
     from lapwing.numbers import count
-    from lapwing.survey.open_store import open_survey_store
     from lapwing.survey.read_toml import read_survey
-    from lapwing.survey.report_store import hash_code, make_code
+    from lapwing.survey.report_store import hash_code, make_code, open_survey_store
     from lapwing.survey.wire import Reader
 
     survey = read_survey(file)
@@ -219,8 +218,7 @@ def demo(
 
 
 def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
-    from lapwing.survey.open_store import open_survey_store
-    from lapwing.survey.report_store import OTHER_SURVEY
+    from lapwing.survey.report_store import OTHER_SURVEY, open_survey_store
     from lapwing.survey.wire import Reader
 
     kept = open_survey_store(file, store, exists=True)

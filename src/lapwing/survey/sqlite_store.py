@@ -7,7 +7,7 @@ Checkpoints: only while the write lock is held, from a second connection: SQLite
 No order:    tables are kept by nonce and by hash (WITHOUT ROWID), but SQLite fills a page in the order rows came, and
              the log holds the last commits. So every so often, when the store is opened for writing, and when it is
              closed, one transaction writes all rows anew in the order of their nonces and hashes, and the log starts
-             again. Until then whoever reads the file and its log can see order and connection.
+             again. Until then the file and its log show order and connection.
 Checked by:  tests/survey/test_stores.py, tests/survey/test_crash.py
 """
 
@@ -103,7 +103,7 @@ class SqliteSurveyStore:
 
     def invite(self, hashes: Iterable[bytes]) -> None:
         with self._writing() as connection:
-            connection.executemany("INSERT OR IGNORE INTO invitations VALUES (?, 0)", [(one,) for one in hashes])
+            connection.executemany("INSERT OR IGNORE INTO invitations VALUES (?, 0)", [(code,) for code in hashes])
 
     def invited(self) -> Invited:
         with self._held() as connection:
@@ -136,14 +136,8 @@ class SqliteSurveyStore:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._held() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with _transaction(connection):
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
             if self.path is None:
                 return
             self._commits += 1
@@ -184,12 +178,11 @@ class SqliteSurveyStore:
         connection.execute("PRAGMA secure_delete = ON")  # so are rows that were written anew
         connection.execute("PRAGMA temp_store = MEMORY")
         if owner != _APPLICATION:
-            connection.execute("BEGIN IMMEDIATE")
-            if not connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]:
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute("COMMIT")
+            with _transaction(connection):
+                if not connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]:
+                    for statement in _SCHEMA:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             folder = os.open(self.path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)  # the file's name is durable too
@@ -199,19 +192,13 @@ class SqliteSurveyStore:
     def _mix(self, connection: sqlite3.Connection) -> None:
         """Writes all rows anew in the order of their random names. Failing is no harm: it is tried again later."""
         with suppress(sqlite3.Error):
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with _transaction(connection):
                 for table, name in (("reports", "nonce"), ("invitations", "hash")):
                     connection.execute(f"CREATE TEMP TABLE mixed AS SELECT * FROM {table}")
                     connection.execute(f"DELETE FROM {table}")
                     connection.execute(f"INSERT INTO {table} SELECT * FROM mixed ORDER BY {name}")
                     connection.execute("DROP TABLE mixed")
                 total = connection.execute("SELECT COUNT(*) FROM reports").fetchone()[0]
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
             self._unmixed, self._mix_at = 0, max(_MIX_EVERY, total // 10)
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
@@ -224,6 +211,19 @@ class SqliteSurveyStore:
                     second.execute("PRAGMA wal_checkpoint(PASSIVE)")
             finally:
                 connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """One write transaction: committed at the end, or rolled back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _next_step(error: Exception) -> str:

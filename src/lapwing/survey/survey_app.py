@@ -1,7 +1,7 @@
-"""The server of a survey: it hands out the form, keeps randomized reports, and shows what they say.
+"""The server of a survey: it hands out the form, keeps randomized reports, and shows results.
 
-Nothing:    no cookie is set, no address, time or header of a respondent is stored or logged. What the server sees of a
-            respondent while a request lasts, such as the network address, it uses for the rate limit alone.
+Privacy:    no cookie is set, no address, time or header of a respondent is stored or logged. The network address of a
+            request is used for the rate limit alone.
 Messages:   have one length; any other body is refused before it is read whole.
 Order:      a report is answered with 200 only after the store made it durable.
 Checked by: tests/survey/test_survey_app.py, tests/survey/test_hostile.py, tests/survey/test_crash.py
@@ -13,7 +13,10 @@ import asyncio
 import hmac
 import json
 import math
+import threading
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from starlette.applications import Starlette
@@ -25,7 +28,6 @@ from starlette.routing import Route
 
 from lapwing.errors import StoreFailed
 from lapwing.survey.definition import Survey
-from lapwing.survey.rate_limit import RateLimit
 from lapwing.survey.report_store import Kept, SurveyStore, hash_code, make_code
 from lapwing.survey.results import SurveyResults, results
 from lapwing.survey.site import TYPES, Site
@@ -37,6 +39,8 @@ _Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _SLOWEST = 20.0  # seconds in which a message must have arrived
 _AGES = 0.5  # seconds for which results are not computed again
+_MOST_ADDRESSES = 10_000
+_MINUTE = 60.0
 
 _SAID = {
     Kept.STORED: (200, "Your randomized report has arrived. Thank you."),
@@ -45,6 +49,54 @@ _SAID = {
     Kept.INVITATION_USED: (409, "This invitation has been used. The first answer stands."),
     Kept.INVITATION_UNKNOWN: (403, "This invitation is not known. Open the link exactly as you received it."),
 }
+
+
+class RateLimit:
+    """How often one network address may ask: a bucket each, which holds a minute's worth and fills up evenly.
+
+    Addresses are held in memory for a minute or two, and nowhere else. Of an IPv6 address the first 64 bits count: one
+    host owns every address that shares them.
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = float(per_minute)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def wait(self, host: str) -> float:
+        """Seconds until this address may ask; 0 if it may now, and then one request is counted."""
+        address = network_of(host)
+        with self._lock:
+            now = self._clock()
+            left, then = self._buckets.pop(address, (self._most, now))
+            left = min(self._most, left + (now - then) * self._most / _MINUTE)
+            allowed = left >= 1
+            self._forget(now)
+            self._buckets[address] = (left - allowed, now)
+            return 0.0 if allowed else (1 - left) * _MINUTE / self._most
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def _forget(self, now: float) -> None:
+        """Drops addresses that did not ask for a minute, oldest first; beyond a limit the oldest whatever they did."""
+        while self._buckets:
+            address, (_, then) = next(iter(self._buckets.items()))
+            if now - then < _MINUTE and len(self._buckets) < _MOST_ADDRESSES:
+                return
+            del self._buckets[address]
+
+
+def network_of(host: str) -> str:
+    """An IPv4 address, or the network of an IPv6 address."""
+    try:
+        read = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(read, IPv6Address):
+        return host
+    return str(read.ipv4_mapped or IPv6Address(int(read) >> 64 << 64))
 
 
 class SurveyServer:
@@ -72,8 +124,7 @@ class SurveyServer:
             raise HTTPException(405, headers={"Allow": "POST"})
         if name not in self.site.files:
             raise HTTPException(404)
-        kind = TYPES[name[name.rindex(".") :]]
-        return Response(self.site.files[name], media_type=kind)
+        return Response(self.site.files[name], media_type=TYPES[name[name.rindex(".") :]])
 
     async def results_page(self, request: Request) -> Response:
         self._allow(request)
@@ -84,18 +135,18 @@ class SurveyServer:
 
     async def report(self, request: Request) -> Response:
         """One message."""
-        said = await self._refuse_early(request) or await self._keep(request)
+        response = await self._refuse_early(request) or await self._keep(request)
         origin = request.headers.get("origin")
         if origin in self.survey.origins:
-            said.headers["Access-Control-Allow-Origin"] = origin
-        said.headers["Vary"] = "Origin"
-        return said
+            response.headers["Access-Control-Allow-Origin"] = origin
+        response.headers["Vary"] = "Origin"
+        return response
 
     async def _refuse_early(self, request: Request) -> Response | None:
-        """What is known to be wrong before the body is read.
+        """A refusal that needs no body.
 
-        A page elsewhere could let its visitors' browsers send reports they know nothing of, each from its own
-        address. Browsers say so, over https and on this machine; plain http is told nothing.
+        A page elsewhere could let its visitors' browsers send reports without their knowledge, each from its own
+        address. Browsers announce that over https and on this machine, not over plain http.
         """
         from_here = request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
         if not from_here and request.headers.get("origin") not in self.survey.origins:
@@ -140,7 +191,7 @@ class SurveyServer:
         return say(status, kept.value, text)
 
     async def _results(self, request: Request) -> SurveyResults:
-        """The results for who may see them, computed at most once for all who ask, and only after new reports."""
+        """The results, computed at most once for all requests, and only after new reports."""
         self._allow(request)
         async with self._computing:
             now = asyncio.get_running_loop().time()
@@ -148,8 +199,8 @@ class SurveyServer:
                 return self._computed[2]
             n = await run_in_threadpool(self.store.count)
             if not self._computed or self._computed[1] != n:
-                found = await run_in_threadpool(lambda: results(self.survey, self.store.reports()))
-                self._computed = (now, found.n, found)
+                newest = await run_in_threadpool(lambda: results(self.survey, self.store.reports()))
+                self._computed = (now, newest.n, newest)
             self._computed = (now, *self._computed[1:])
             return self._computed[2]
 
@@ -190,7 +241,7 @@ class SurveyApp:
     def __init__(self, server: SurveyServer) -> None:
         self.server = server
         headers = {
-            "Content-Security-Policy": server.site.policy,
+            "Content-Security-Policy": f"{server.site.policy}; frame-ancestors 'none'",
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
