@@ -1,4 +1,4 @@
-"""lapwing.classroom.sensitivity."""
+"""lapwing.classroom.database."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.classroom.database import Database, databases
-from lapwing.classroom.sensitivity import (
+from lapwing.classroom.database import (
+    Database,
     Norm,
     Sensitivity,
+    databases,
     global_sensitivity,
     local_sensitivity,
     local_sensitivity_at_distance,

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from lapwing.collect import DirectEncoding, LocalHashing, SubsetSelection, UnaryEncoding, choose, compare
-from lapwing.collect.estimate import to_distribution
+from lapwing.collect.protocol import to_distribution
 from lapwing.errors import Misconfigured
 from support.tape import SeededBits
 

@@ -1,4 +1,4 @@
-"""lapwing.collect.histogram."""
+"""lapwing.collect.choose."""
 
 from __future__ import annotations
 

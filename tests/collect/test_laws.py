@@ -28,14 +28,12 @@ from lapwing.collect import (
     histogram,
     means,
 )
-from lapwing.collect.choose import PROTOCOLS
+from lapwing.collect.choose import PROTOCOLS, Histogram
+from lapwing.collect.encodings import RapporClient
 from lapwing.collect.hashing import Hashing
-from lapwing.collect.histogram import Histogram
-from lapwing.collect.local import LocalProtocol, ReportRows
+from lapwing.collect.local import LocalProtocol, ReportRows, Respondent
 from lapwing.collect.panel import PanelDevices
 from lapwing.collect.probabilities import SymbolCoin, spread
-from lapwing.collect.rappor import RapporClient
-from lapwing.collect.respondent import Respondent
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.privacy.loss import Pure
 from lapwing.survey import wire

@@ -1,4 +1,4 @@
-"""lapwing.collect.rappor."""
+"""lapwing.collect.encodings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lapwing.collect.respondent."""
+"""lapwing.collect.local."""
 
 from __future__ import annotations
 

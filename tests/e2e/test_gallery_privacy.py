@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.classroom.sensitivity import local_sensitivity
+from lapwing.classroom.database import local_sensitivity
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.local.propose_test_release import ProposedMedian

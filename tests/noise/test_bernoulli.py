@@ -15,12 +15,12 @@ from lapwing.noise.bernoulli import (
     Flags,
     decide_exp,
     exp_is_sound,
+    flip_exp,
     sample_bernoulli,
     sample_bernoulli_exp,
     sample_bernoulli_exp_each,
     sample_coins,
 )
-from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.noise.bits import BitSource
 from lapwing.noise.lazy import LazyUniform
 from lapwing.numbers import Enclosure, ball, enclose

@@ -1,4 +1,4 @@
-"""lapwing.noise.bernoulli_exp."""
+"""lapwing.noise.bernoulli."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lapwing.noise.bernoulli_exp import flip_exp, run_exp
+from lapwing.noise.bernoulli import flip_exp, run_exp
 from lapwing.noise.lazy import LazyUniform
 from lapwing.numbers import Enclosure, ball, enclose
 from support.chi import assert_fits, assert_misfits, geometric

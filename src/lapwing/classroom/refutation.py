@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.classroom.database import Database, Record, databases, distinct, number_of_databases
-from lapwing.classroom.sensitivity import require_feasible
+from lapwing.classroom.database import Database, Record, databases, distinct, number_of_databases, require_feasible
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative, shown
 from lapwing.privacy.neighbours import Neighbours

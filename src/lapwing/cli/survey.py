@@ -17,8 +17,7 @@ from lapwing.sockets import listen
 
 if TYPE_CHECKING:
     from lapwing.survey.definition import Survey
-    from lapwing.survey.serving import Listening
-    from lapwing.survey.survey_app import SurveyApp
+    from lapwing.survey.survey_app import Listening, SurveyApp
 
 app = typer.Typer(help="Run surveys that randomize answers in the browser.", no_args_is_help=True)
 
@@ -74,9 +73,8 @@ def serve(
     survey = read_survey(file)
     kept = open_survey_store(file, store)
     _need_server()
-    from lapwing.survey.serving import Listening
-    from lapwing.survey.serving import serve as run
-    from lapwing.survey.survey_app import make_app
+    from lapwing.survey.survey_app import Listening, make_app
+    from lapwing.survey.survey_app import serve as run
 
     made = make_app(survey, kept)
     with listen(host, port) as at, suppress(KeyboardInterrupt):
@@ -188,9 +186,8 @@ def demo(
         raise Misconfigured("--simulate must be at least 0, and --per-second between 0 and 10,000.")
     _need_server()
     from lapwing.survey.results import results as found_in
-    from lapwing.survey.serving import Listening
-    from lapwing.survey.serving import serve as run
-    from lapwing.survey.survey_app import make_app
+    from lapwing.survey.survey_app import Listening, make_app
+    from lapwing.survey.survey_app import serve as run
 
     survey, kept, stop = class_survey(), SqliteSurveyStore(), threading.Event()
     made = make_app(survey, kept)

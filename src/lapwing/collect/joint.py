@@ -11,9 +11,8 @@ import numpy as np
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular
 from lapwing.arrays import Floats, Integers
-from lapwing.collect.estimate import hostile_remark, key_column, place_of
 from lapwing.collect.local import Reports
-from lapwing.collect.protocol import FrequencyProtocol
+from lapwing.collect.protocol import FrequencyProtocol, hostile_remark, key_column, place_of
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 from lapwing.numbers import Number, count, inside_unit

@@ -1,10 +1,10 @@
-"""Biased coins, many at a time.
+"""Biased coins: many at a time, and single ones on the slow, certain path under the fast samplers. [CKS20]
 
 Law:        each coin shows heads with exactly the stated probability, independently.
 Proof:      a coin compares the first word u of a uniform real with t = floor(p 2^w): u < t is heads and u > t tails
             for every continuation; u = t draws more digits (lazy.py). `decide_exp` lets float64 answer only outside
             a band that is wider than its error (see there), and asks exact integers inside.
-Checked by: tests/noise/test_bernoulli.py
+Checked by: tests/noise/test_bernoulli.py, tests/noise/test_bernoulli_exp.py
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats
 from lapwing.errors import Misconfigured
-from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.noise.bits import SYSTEM, BitSource, Words
 from lapwing.noise.lazy import BoundsAt, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
+from lapwing.noise.uniform import uniform_integer
 
 Exponent = Callable[[int], tuple[int, int]]
 """exponent(i) = integers (n, d): the exact exponent n / d of coin i."""
@@ -104,3 +104,27 @@ def _floor(bounds: BoundsAt, width: int) -> int:
         if low == high or low >> (precision - width) == (high - 1) >> (precision - width):
             return low >> (precision - width)
         precision *= 2
+
+
+def flip_exp(numerator: int, denominator: int, bits: BitSource, uniform: LazyUniform | None = None) -> bool:
+    """Heads with probability exp(-numerator / denominator); `uniform` may hold digits that were drawn before."""
+    if not numerator:
+        return True
+    return is_below(uniform or LazyUniform(bits), exp_bounds(numerator, denominator))
+
+
+def run_exp(numerator: int, denominator: int, bits: BitSource) -> int:
+    """A geometric draw: P[k] proportional to exp(-k numerator / denominator), k >= 0.
+
+    Proof: with t = denominator, the accepted u has P[u] proportional to exp(-u / t) on 0..t-1 and v is geometric with
+    ratio 1/e, so P[u + t v = y] is proportional to exp(-y / t). Flooring y / numerator joins `numerator` neighbours
+    and multiplies the exponent: the ratio becomes exp(-numerator / t).
+    """
+    while True:
+        low = uniform_integer(denominator, bits)
+        if flip_exp(low, denominator, bits):
+            break
+    high = 0
+    while flip_exp(1, 1, bits):
+        high += 1
+    return (low + denominator * high) // numerator

@@ -11,10 +11,9 @@ import numpy as np
 
 from lapwing.arrays import Integers
 from lapwing.collect.encodings import DirectEncoding
-from lapwing.collect.estimate import Frequencies, Of
 from lapwing.collect.local import ReportRows, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
-from lapwing.collect.protocol import FrequencyProtocol
+from lapwing.collect.protocol import Frequencies, FrequencyProtocol, Of
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, option, whole
 from lapwing.survey.survey_question import (

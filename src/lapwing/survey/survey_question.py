@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.collect.encodings import DirectEncoding, UnaryEncoding
-from lapwing.collect.estimate import Frequencies, Of
 from lapwing.collect.local import ReportRows, Reports
 from lapwing.collect.probabilities import WORD, SymbolCoin, read_epsilon
-from lapwing.collect.protocol import FrequencyProtocol
+from lapwing.collect.protocol import Frequencies, FrequencyProtocol, Of
 from lapwing.errors import Misconfigured
 from lapwing.numbers import ball, enclose, round_up
 from lapwing.survey.program import Program, bits, coins, whole

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lapwing.classroom.database import databases
-from lapwing.classroom.sensitivity import local_sensitivity_at_distance
+from lapwing.classroom.database import databases, local_sensitivity_at_distance
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.privacy.neighbours import Neighbours

@@ -16,7 +16,7 @@ from lapwing.mechanisms.quantiles.single_quantile import read_share
 from lapwing.mechanisms.quantiles.ties import Spread
 from lapwing.mechanisms.scores import at_least
 from lapwing.noise import SYSTEM
-from lapwing.noise.bernoulli_exp import flip_exp
+from lapwing.noise.bernoulli import flip_exp
 from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange, Pure
 from lapwing.privacy.phrases import short_repr
