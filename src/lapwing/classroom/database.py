@@ -22,12 +22,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import cache
 from itertools import chain, combinations_with_replacement
 from math import comb, isqrt
 from typing import Any, assert_never
 
 from lapwing.errors import Misconfigured
 from lapwing.numbers import count, exact
+from lapwing.privacy.loss import set_fields
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.phrases import at_most_text
 
@@ -42,7 +44,10 @@ class Database:
     """Each record that occurs, and how often."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        _set_histogram(self, _count_records(records))
+        counts = Counter(records)
+        if None in counts:
+            raise Misconfigured("a record is None, which stands for no record. Leave it out.")
+        set_fields(self, histogram=frozenset(counts.items()))
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -88,9 +93,9 @@ class Database:
             counts[removed] -= 1
         if added is not None:
             counts[added] += 1
-        moved = object.__new__(Database)
-        _set_histogram(moved, +counts)
-        return moved
+        neighbour = object.__new__(Database)
+        set_fields(neighbour, histogram=frozenset((+counts).items()))
+        return neighbour
 
     def __str__(self) -> str:
         return f"Database({list(self.records)})"
@@ -128,19 +133,7 @@ def distinct(universe: Iterable[Record]) -> Sequence[Record]:
     return values
 
 
-def _count_records(records: Iterable[Record]) -> Counter[Record]:
-    counts = Counter(records)
-    if None in counts:
-        raise Misconfigured("a record is None, which stands for no record. Leave it out.")
-    return counts
-
-
-def _set_histogram(database: Database, counts: Counter[Record]) -> None:
-    object.__setattr__(database, "histogram", frozenset(counts.items()))
-
-
 Statistic = Callable[[list[Any]], Any]
-Vector = tuple[Fraction, ...]
 
 MOST_PAIRS = 1_000_000
 """The most pairs of databases that are compared."""
@@ -156,13 +149,9 @@ class Norm(Enum):
 
     def squared(self, difference: Iterable[Fraction]) -> Fraction:
         """The norm, squared: a fraction in both cases."""
-        match self:
-            case Norm.L1:
-                return sum(map(abs, difference), Fraction(0)) ** 2
-            case Norm.L2:
-                return sum((part**2 for part in difference), Fraction(0))
-            case _:
-                assert_never(self)
+        if self is Norm.L1:
+            return sum(map(abs, difference), Fraction(0)) ** 2
+        return sum((part**2 for part in difference), Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +189,9 @@ def global_sensitivity(
     """The largest difference between two neighbours that both hold at least `least` and at most `size` records."""
     values, most, fewest = distinct(universe), count(size, "size", least=0), count(least, "least", least=0)
     require_feasible(number_of_databases(len(values), up_to=most, least=fewest), len(values))
-    answers = {x: _read(function, x) for x in databases(values, up_to=most, least=fewest)}
-    return _largest(
-        ((x, y) for x in answers for y in x.neighbours(neighbours, values) if y in answers), answers.__getitem__, norm
-    )
+    every = dict.fromkeys(databases(values, up_to=most, least=fewest))
+    pairs = ((x, y) for x in every for y in x.neighbours(neighbours, values) if y in every)
+    return _largest(pairs, function, norm)
 
 
 def local_sensitivity(
@@ -230,30 +218,26 @@ def local_sensitivity_at_distance(
     """The largest local sensitivity among all databases within this many steps."""
     values, steps = distinct(universe), count(distance, "distance", least=0)
     start = database if isinstance(database, Database) else Database(database)
-    known: dict[Database, Vector] = {}
-
-    def answer(x: Database) -> Vector:
-        if x not in known:
-            known[x] = _read(function, x)
-        return known[x]
-
     near = within(start, values, steps, neighbours)
-    return _largest(((x, y) for x in near for y in x.neighbours(neighbours, values)), answer, norm)
+    return _largest(((x, y) for x in near for y in x.neighbours(neighbours, values)), function, norm)
 
 
 def within(start: Database, universe: Sequence[Record], steps: int, neighbours: Neighbours) -> set[Database]:
     """Every database within `steps` steps, itself included."""
-    found, border = {start}, {start}
+    reached, border = {start}, {start}
     for _ in range(steps):
-        border = {y for x in border for y in x.neighbours(neighbours, universe)} - found
-        found |= border
-        require_feasible(len(found), len(universe))
-    return found
+        border = {y for x in border for y in x.neighbours(neighbours, universe)} - reached
+        reached |= border
+        require_feasible(len(reached), len(universe))
+    return reached
 
 
-def _largest(
-    pairs: Iterator[tuple[Database, Database]], answer: Callable[[Database], Vector], norm: Norm
-) -> Sensitivity:
+def _largest(pairs: Iterator[tuple[Database, Database]], function: Statistic, norm: Norm) -> Sensitivity:
+    @cache
+    def answer(database: Database) -> tuple[Fraction, ...]:
+        result = function(list(database.records))
+        return tuple(exact(part, "answer") for part in (result if isinstance(result, Iterable) else (result,)))
+
     best = Sensitivity(Fraction(0), None)
     for x, y in pairs:
         here, there = answer(x), answer(y)
@@ -265,13 +249,6 @@ def _largest(
         if best.pair is None or moved > best.squared:
             best = Sensitivity(moved, (x, y))
     return best
-
-
-def _read(function: Statistic, database: Database) -> Vector:
-    """The answer as a tuple of exact numbers."""
-    given = function(list(database.records))
-    parts = given if isinstance(given, Iterable) else (given,)
-    return tuple(exact(part, "answer") for part in parts)
 
 
 def require_feasible(number: int, values: int) -> None:

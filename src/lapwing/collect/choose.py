@@ -21,6 +21,7 @@ from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import Number, count, exact
+from lapwing.privacy.loss import set_fields
 
 PROTOCOLS: tuple[type[FrequencyProtocol], ...] = (DirectEncoding, SubsetSelection, UnaryEncoding, LocalHashing)
 _MOST_FLAGS = 1 << 12  # values up to which a report may have a bit for each
@@ -73,7 +74,7 @@ def choose(values: Sequence[Hashable], *, epsilon: Number, most_bytes: int | Non
             ratio = float(np.sqrt(other.variance() / best.variance()))
             errs = "as much" if abs(ratio - 1) < 0.01 else f"{ratio:.2f} times as much"
             why.append(f"{other.kind.capitalize()} errs {errs}, in {_bytes(other)}.")
-    object.__setattr__(best, "why", " ".join(why))
+    set_fields(best, why=" ".join(why))
     return best
 
 

@@ -25,7 +25,7 @@ from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.uniform import sample_uniform
 from lapwing.numbers import Number, shown
-from lapwing.privacy.loss import Pure
+from lapwing.privacy.loss import Pure, set_fields
 
 _CHUNK = 1 << 21  # bits of reports made at a time
 
@@ -254,7 +254,7 @@ class Rappor(BitVectorProtocol):
 
     def __init__(self, values: Sequence[Hashable], *, epsilon: Number, forever: Number, width: int = WORD) -> None:
         super().__init__(values, epsilon=epsilon, width=width)
-        object.__setattr__(self, "forever", read_epsilon(forever))
+        set_fields(self, forever=read_epsilon(forever))
         if self.forever <= self.epsilon:
             raise Misconfigured(
                 f"`forever` is {shown(forever)}; it must exceed `epsilon`, what one report costs. "

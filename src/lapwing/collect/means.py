@@ -22,6 +22,7 @@ from lapwing.errors import Misconfigured
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, shown
+from lapwing.privacy.loss import set_fields
 from lapwing.privacy.phrases import percent
 
 _CELLS = (1 << 16) - 2  # of the piecewise mechanism: with the two answers of one bit they fill two bytes
@@ -62,9 +63,7 @@ class MeanProtocol(LocalProtocol):
     width: int = field(default=WORD, repr=False)
 
     def __init__(self, bounds: Sequence[Number], *, epsilon: Number, width: int = WORD) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "bounds", _read_bounds(bounds))
-        object.__setattr__(self, "width", width)
+        set_fields(self, epsilon=read_epsilon(epsilon), bounds=_read_bounds(bounds), width=width)
 
     @property
     @abstractmethod

@@ -23,6 +23,7 @@ from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.noise.uniform import sample_uniform
 from lapwing.numbers import Number, count, inside_unit
+from lapwing.privacy.loss import set_fields
 
 _MOST_EPOCHS = 1 << 15
 _BYTES = 2  # of the report of one epoch: 2 group + bit
@@ -62,10 +63,8 @@ class YesNoPanel(LocalProtocol):
     width: int = field(default=WORD, repr=False)
 
     def __init__(self, *, epochs: int, epsilon: Number, changes: int | None = None, width: int = WORD) -> None:
-        object.__setattr__(self, "epochs", count(epochs, "epochs"))
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "changes", None if changes is None else count(changes, "changes"))
-        object.__setattr__(self, "width", count(width, "width"))
+        set_fields(self, epochs=count(epochs, "epochs"), epsilon=read_epsilon(epsilon))
+        set_fields(self, changes=None if changes is None else count(changes, "changes"), width=count(width, "width"))
         require_bits(self.width <= WORD and self.edge > 0, self.width)
         if self.epochs > _MOST_EPOCHS:
             raise Misconfigured(f"`epochs` is {self.epochs}; at most {_MOST_EPOCHS:,} are collected.")

@@ -25,6 +25,7 @@ from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import Number, count, inside_unit
+from lapwing.privacy.loss import set_fields
 
 Of = Literal["respondents", "population"]
 """Whose share an interval is about: those who answered, or those they were drawn from at random."""
@@ -172,10 +173,7 @@ class FrequencyProtocol(LocalProtocol):
     """Why it was chosen, if `choose` chose it."""
 
     def __init__(self, values: Sequence[Hashable], *, epsilon: Number, width: int = WORD) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "values", read_values(values))
-        object.__setattr__(self, "width", width)
-        object.__setattr__(self, "why", "")
+        set_fields(self, epsilon=read_epsilon(epsilon), values=read_values(values), width=width, why="")
 
     @property
     @abstractmethod

@@ -25,6 +25,7 @@ from lapwing.expressions.types import Type
 from lapwing.noise.bits import BitSource
 from lapwing.noise.uniform import sample_uniform
 from lapwing.numbers import Number, count, inside_unit
+from lapwing.privacy.loss import set_fields
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_CODES = 1 << 12  # of one step
@@ -69,10 +70,7 @@ class FrequentStrings(LocalProtocol):
         size = min(max(fits), most) if step is None else count(step, "step")
         if size not in fits:
             raise Misconfigured(f"`step` is {size}; with this alphabet it can be 1 to {max(fits)}.")
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "alphabet", alphabet)
-        object.__setattr__(self, "length", most)
-        object.__setattr__(self, "step", size)
+        set_fields(self, epsilon=read_epsilon(epsilon), alphabet=alphabet, length=most, step=size)
 
     @property
     def levels(self) -> int:

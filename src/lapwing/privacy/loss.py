@@ -1,4 +1,4 @@
-"""What a release costs: privacy loss as data.
+"""Privacy loss as data.
 
 A loss is an upper bound on what a release reveals about one unit (or, after `group(k)`, about k units together).
 It is exact, it can only be weakened, and anything without a proof here is refused.
@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.numbers import Number, below_one, count, nonnegative, positive, root_down, shown
@@ -57,7 +57,7 @@ _PURE_OR_DELTA = "Use a pure mechanism such as Laplace, or a budget with a delta
 
 
 class _Shared:
-    """What every loss can do."""
+    """The methods of every loss."""
 
     __slots__ = ()
 
@@ -101,6 +101,14 @@ class _Shared:
         """What is left of the price once `other` is taken; undoes `+`."""
         return read_loss(self).to_pure().minus(other)
 
+    def to_zcdp(self) -> ZCDP:
+        """The zCDP that is known to come with it."""
+        return read_loss(self).to_pure().to_zcdp()
+
+    def to_approximate(self, delta: Number = 0) -> Approximate:
+        """The (epsilon, delta) guarantee at this delta."""
+        return read_loss(self).to_pure().to_approximate(delta)
+
     def with_delta(self, delta: Number) -> Loss:
         """The price with this delta instead of its own."""
         at = below_one(delta, "delta")
@@ -117,10 +125,12 @@ class _Shared:
             case loss:
                 return loss.to_pure().epsilon / count(times, "times")
 
+    def _refusal(self, why: str, instead: str) -> Refused:
+        return Refused("no-such-guarantee", f"loss ({self})", why, instead)
+
     def encode(self) -> tuple[str, ...]:
         """Its kind, then its numbers as fractions: the form for storage and for identities."""
-        named: Any = self
-        return self.kind, *[str(getattr(named, field.name)) for field in fields(named)]
+        return self.kind, *[str(getattr(self, field.name)) for field in fields(read_loss(self))]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -144,8 +154,7 @@ class Pure(_Shared):
         curve = most if rho is None else nonnegative(rho, "rho")
         if curve > most:
             raise Misconfigured(f"`rho` is {rho}; epsilon = {epsilon} already proves epsilon^2/2. Leave out `rho`.")
-        object.__setattr__(self, "epsilon", size)
-        object.__setattr__(self, "rho", curve)
+        set_fields(self, epsilon=size, rho=curve)
 
     def group(self, size: int) -> Pure:
         """The loss for a group of this many units."""
@@ -157,7 +166,6 @@ class Pure(_Shared):
         return self
 
     def to_zcdp(self) -> ZCDP:
-        """The rho that is known."""
         return ZCDP(self.rho)
 
     def to_approximate(self, delta: Number = 0) -> Approximate:
@@ -177,12 +185,12 @@ class Pure(_Shared):
         return Pure(epsilon, min(self.rho - taken.rho, epsilon**2 / 2))
 
     def __str__(self) -> str:
-        known = "" if self.rho == self.epsilon**2 / 2 else f" (rho = {at_most_text(self.rho)})"
-        return f"epsilon = {at_most_text(self.epsilon)}{known}"
+        curve = "" if self.rho == self.epsilon**2 / 2 else f" (rho = {at_most_text(self.rho)})"
+        return f"epsilon = {at_most_text(self.epsilon)}{curve}"
 
     def __repr__(self) -> str:
-        known = "" if self.rho == self.epsilon**2 / 2 else f", rho={short_text(self.rho)}"
-        return f"Pure(epsilon={short_text(self.epsilon)}{known})"
+        curve = "" if self.rho == self.epsilon**2 / 2 else f", rho={short_text(self.rho)}"
+        return f"Pure(epsilon={short_text(self.epsilon)}{curve})"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -202,7 +210,7 @@ class BoundedRange(_Shared):
     __repr__ = short_repr
 
     def __init__(self, epsilon: Number) -> None:
-        _set(self, epsilon=nonnegative(epsilon, "epsilon"))
+        set_fields(self, epsilon=nonnegative(epsilon, "epsilon"))
 
     def group(self, size: int) -> BoundedRange:
         """The loss for a group of this many units."""
@@ -211,14 +219,6 @@ class BoundedRange(_Shared):
     def to_pure(self) -> Pure:
         """The same epsilon, with the smaller rho."""
         return Pure(self.epsilon, self.epsilon**2 / 8)
-
-    def to_zcdp(self) -> ZCDP:
-        """epsilon^2/8."""
-        return self.to_pure().to_zcdp()
-
-    def to_approximate(self, delta: Number = 0) -> Approximate:
-        """As for Pure, with the smaller rho."""
-        return self.to_pure().to_approximate(delta)
 
     def scaled(self, factor: Number) -> BoundedRange:
         """A price of this many times the epsilon."""
@@ -251,15 +251,13 @@ class ZCDP(_Shared):
     __repr__ = short_repr
 
     def __init__(self, rho: Number, delta: Number = 0) -> None:
-        _set(self, rho=nonnegative(rho, "rho"), delta=below_one(delta, "delta"))
+        set_fields(self, rho=nonnegative(rho, "rho"), delta=below_one(delta, "delta"))
 
     def group(self, size: int) -> ZCDP:
         """The loss for a group of this many units."""
         k = count(size, "size")
         if k > 1 and self.delta > 0:
-            raise Refused(
-                "no-such-guarantee",
-                f"loss ({self})",
+            raise self._refusal(
                 "No group rule is proved for approximate zCDP.",
                 "Convert it first: loss.to_approximate(delta=...).group(size).",
             )
@@ -267,9 +265,7 @@ class ZCDP(_Shared):
 
     def to_pure(self) -> Pure:
         """Refused: Gaussian noise is not pure for any epsilon."""
-        raise Refused(
-            "no-such-guarantee", f"loss ({self})", "A zCDP loss has no epsilon without a delta.", _PURE_OR_DELTA
-        )
+        raise self._refusal("A zCDP loss has no epsilon without a delta.", _PURE_OR_DELTA)
 
     def to_zcdp(self) -> ZCDP:
         """Itself."""
@@ -279,9 +275,7 @@ class ZCDP(_Shared):
         """The (epsilon, delta) guarantee at this delta, which must exceed the delta already spent."""
         at = below_one(delta, "delta")
         if at <= self.delta:
-            raise Refused(
-                "no-such-guarantee",
-                f"loss ({self})",
+            raise self._refusal(
                 "A zCDP loss becomes an (epsilon, delta) guarantee only at a delta above its own.",
                 f"Call to_approximate(delta=...) with more than {at_most_text(self.delta)}.",
             )
@@ -324,7 +318,7 @@ class Approximate(_Shared):
     __repr__ = short_repr
 
     def __init__(self, epsilon: Number, delta: Number) -> None:
-        _set(self, epsilon=nonnegative(epsilon, "epsilon"), delta=below_one(delta, "delta"))
+        set_fields(self, epsilon=nonnegative(epsilon, "epsilon"), delta=below_one(delta, "delta"))
 
     def group(self, size: int) -> Approximate:
         """The loss for a group of this many units; refused when its delta reaches 1."""
@@ -334,12 +328,7 @@ class Approximate(_Shared):
     def to_pure(self) -> Pure:
         """The same epsilon if delta is 0; refused otherwise."""
         if self.delta > 0:
-            raise Refused(
-                "no-such-guarantee",
-                f"loss ({self})",
-                "An approximate loss has no epsilon without its delta.",
-                _PURE_OR_DELTA,
-            )
+            raise self._refusal("An approximate loss has no epsilon without its delta.", _PURE_OR_DELTA)
         return Pure(self.epsilon)
 
     def to_zcdp(self) -> ZCDP:
@@ -350,8 +339,7 @@ class Approximate(_Shared):
         """The same guarantee, stated at a delta that is no smaller."""
         at = self.delta if delta is None else below_one(delta, "delta")
         if at < self.delta:
-            why = f"It does not hold at a delta of {at_most_text(at)}."
-            raise Refused("no-such-guarantee", f"loss ({self})", why, "Ask for a larger delta.")
+            raise self._refusal(f"It does not hold at a delta of {at_most_text(at)}.", "Ask for a larger delta.")
         return Approximate(self.epsilon, at)
 
     def scaled(self, factor: Number) -> Approximate:
@@ -375,8 +363,7 @@ class Approximate(_Shared):
 Loss = Pure | BoundedRange | ZCDP | Approximate
 """Every loss there is. Functions over it end in `assert_never` or in a refusal."""
 
-
-_KINDS: dict[str, Callable[..., Loss]] = {made.kind: made for made in (Pure, BoundedRange, ZCDP, Approximate)}
+_KINDS: dict[str, Callable[..., Loss]] = {loss.kind: loss for loss in (Pure, BoundedRange, ZCDP, Approximate)}
 
 
 def decode_loss(texts: Sequence[str]) -> Loss:
@@ -389,14 +376,12 @@ def decode_loss(texts: Sequence[str]) -> Loss:
 
 def read_loss(value: object) -> Loss:
     """The value, if it is a loss."""
-    match value:
-        case Pure() | BoundedRange() | ZCDP() | Approximate():
-            return value
-        case _:
-            raise Misconfigured(
-                f"{shown(value)} is not a privacy loss. Pass Pure(epsilon), BoundedRange(epsilon), ZCDP(rho) "
-                "or Approximate(epsilon, delta)."
-            )
+    if isinstance(value, Loss):
+        return value
+    raise Misconfigured(
+        f"{shown(value)} is not a privacy loss. Pass Pure(epsilon), BoundedRange(epsilon), ZCDP(rho) "
+        "or Approximate(epsilon, delta)."
+    )
 
 
 def _compose(first: Loss, second: Loss) -> Loss:
@@ -444,7 +429,7 @@ def _and(delta: Fraction) -> str:
     return f", delta = {at_most_text(delta)}" if delta else ""
 
 
-def _set(loss: object, **fields: Fraction) -> None:
+def set_fields(value: object, **fields: object) -> None:
     """Fills the fields of a frozen value, once, while it is made."""
-    for name, value in fields.items():
-        object.__setattr__(loss, name, value)
+    for name, content in fields.items():
+        object.__setattr__(value, name, content)

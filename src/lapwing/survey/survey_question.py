@@ -204,7 +204,7 @@ def shares_of(estimate: Frequencies) -> tuple[ShareEstimate, ...]:
     column = estimate.table().columns[1]
     numbers = (np.asarray(values).tolist() for values in (column.values, column.low, column.high))
     rows = zip(estimate.protocol.values, *numbers, strict=True)
-    return tuple(ShareEstimate(str(label), *row, estimate.n) for label, *row in rows)
+    return tuple(ShareEstimate(str(label), share, low, high, estimate.n) for label, share, low, high in rows)
 
 
 def odds_of(protocol: FrequencyProtocol) -> dict[str, Any]:
