@@ -6,7 +6,7 @@ import socket
 
 from lapwing.errors import Misconfigured
 
-_WAITING = 512  # connections that nobody has accepted yet
+_WAITING = 512  # connections that are not accepted yet
 
 
 def listen(host: str, port: int, instead: str = "Name another --port or --host.") -> socket.socket:
@@ -16,13 +16,13 @@ def listen(host: str, port: int, instead: str = "Name another --port or --host."
     waits for the client's delayed acknowledgement, some 40 ms.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
-        made.listen(_WAITING)
+        listening.bind((host, port))
+        listening.listen(_WAITING)
     except (OSError, OverflowError) as error:
-        made.close()
+        listening.close()
         why = getattr(error, "strerror", None) or "no such port"
         raise Misconfigured(f"{host}:{port} cannot be listened on ({why}). {instead}") from None
-    return made
+    return listening

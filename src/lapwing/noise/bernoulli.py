@@ -73,8 +73,7 @@ def decide_exp(
     left = prefix.astype(np.float64) * cell
     heads: Flags = left + cell <= estimate * (1.0 - band)
     tails = left >= estimate * (1.0 + band)
-    open_ = np.flatnonzero(~(heads | tails)) if exp_is_sound() else np.arange(gamma.size)
-    for i in open_:
+    for i in np.flatnonzero(~(heads | tails)) if exp_is_sound() else range(gamma.size):
         numerator, denominator = exponent(int(i))
         heads[i] = flip_exp(numerator, denominator, bits, LazyUniform(bits, int(prefix[i]), width))
     return heads
@@ -82,7 +81,7 @@ def decide_exp(
 
 @cache
 def exp_is_sound() -> bool:
-    """Whether numpy's exp keeps the error bound 2^-21 on 257 points of [-64, 0]; if not, integers decide everything."""
+    """Whether numpy's exp keeps the error bound 2^-21 on 257 points of [-64, 0]; otherwise integers decide all."""
     points = np.linspace(0.0, 64.0, 257)
     return all(map(_exp_is_near, points.tolist(), np.exp(-points).tolist()))
 
@@ -98,12 +97,12 @@ def _exp_is_near(point: float, estimate: float) -> bool:
 
 def _floor(bounds: BoundsAt, width: int) -> int:
     """floor(p 2^width): the enclosure is narrowed until it holds no multiple of 2^-width but p itself."""
-    precision = width + 64
+    more = 64
     while True:
-        low, high = bounds(precision)
-        if low == high or low >> (precision - width) == (high - 1) >> (precision - width):
-            return low >> (precision - width)
-        precision *= 2
+        low, high = bounds(width + more)
+        if low == high or low >> more == (high - 1) >> more:
+            return low >> more
+        more = width + 2 * more
 
 
 def flip_exp(numerator: int, denominator: int, bits: BitSource, uniform: LazyUniform | None = None) -> bool:

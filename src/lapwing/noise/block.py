@@ -44,19 +44,14 @@ def sample_block(table: NoiseTable, count: int, bits: BitSource) -> Integers:
         return np.array([_draw(table, bits)], np.int64)
     out = np.empty(count, np.int64)
     sample = _sample_chunk if table.block_bits else _sample_chunk_direct
-    open_, guides, accepts, offsets = [], [], [], []
+    parts: list[OpenLanes] = []
     for start in range(0, count, _CHUNK):
         lanes, guide, accept, offset = sample(table, out[start : start + _CHUNK], bits)
         if lanes.size:
-            open_.append(lanes + start)
-            guides.append(guide)
-            accepts.append(accept)
-            offsets.append(offset)
-    if open_:
-        lanes = np.concatenate(open_)
-        values, rejected = _settle(
-            table, np.concatenate(guides), np.concatenate(accepts), np.concatenate(offsets), bits
-        )
+            parts.append((lanes + start, guide, accept, offset))
+    if parts:
+        lanes, guide, accept, offset = map(np.concatenate, zip(*parts, strict=True))
+        values, rejected = _settle(table, guide, accept, offset, bits)
         out[lanes] = values
         if rejected.any():
             out[lanes[rejected]] = sample_block(table, int(rejected.sum()), bits)
@@ -73,8 +68,8 @@ def _draw(table: NoiseTable, bits: BitSource) -> int:
         value = int(table.guide_base[guide])
         if accept < int(table.guide_accept[guide]) if more else value != UNDECIDED:
             return value + offset
-        words = np.array([[guide], [accept], [offset]], np.uint64)
-        values, rejected = _settle(table, words[0], words[1], words[2], bits)
+        guides, accepts, offsets = np.array([[guide], [accept], [offset]], np.uint64)
+        values, rejected = _settle(table, guides, accepts, offsets, bits)
         if not rejected[0]:
             return int(values[0])
 

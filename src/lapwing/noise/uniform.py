@@ -19,10 +19,9 @@ def uniform_integer(below: int, bits: BitSource = SYSTEM) -> int:
     if below < 1:
         raise Misconfigured(f"`below` is {below}; it must be at least 1.")
     width = (below - 1).bit_length()
-    while True:
-        drawn = bits.integer(width) if width else 0
-        if drawn < below:
-            return drawn
+    while (drawn := bits.integer(width) if width else 0) >= below:
+        pass
+    return drawn
 
 
 def sample_uniform(below: int, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> npt.NDArray[np.int64]:
@@ -34,5 +33,4 @@ def sample_uniform(below: int, count: int, *, bits: BitSource = SYSTEM, width: i
     if whole < 1 << width:
         while (over := np.flatnonzero(words >= np.uint64(whole))).size:
             words[over] = bits.words(over.size, width)
-    residues: npt.NDArray[np.int64] = (words % np.uint64(below)).astype(np.int64)
-    return residues
+    return (words % np.uint64(below)).astype(np.int64)
