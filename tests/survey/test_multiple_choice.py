@@ -116,10 +116,10 @@ def test_hostile_respondents_move_a_share_by_no_more_than_stated() -> None:
 
 def test_sets_have_a_joint_table_and_sampled_options_say_why_not() -> None:
     sets = designed(asked(2), SHAPES["sets"])
-    assert sets.joint_protocol().values == ("None of these", "a", "b", "a + b", NO_ANSWER)
-    assert sets.joint_protocol().size == sets.program().size
+    assert sets.protocol.values == ("None of these", "a", "b", "a + b", NO_ANSWER)
+    assert sets.protocol.size == sets.program().size
     with pytest.raises(Misconfigured, match="question of its own"):
-        asked(4).joint_protocol()
+        _ = asked(4).protocol
 
 
 def test_too_many_or_equal_options_are_refused() -> None:

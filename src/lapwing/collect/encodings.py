@@ -130,15 +130,12 @@ class UnaryEncoding(BitVectorProtocol):
     """
 
     kind: ClassVar[str] = "unary encoding"
+    p: ClassVar[Fraction] = Fraction(1, 2)
 
     @cached_property
     def rare(self) -> int:
         """Of 2^width words, those that give a 1 where the value is not held."""
         return flip(self.epsilon, width=self.width)
-
-    @property
-    def p(self) -> Fraction:
-        return Fraction(1, 2)
 
     @property
     def q(self) -> Fraction:

@@ -1,4 +1,4 @@
-"""Means of a number between declared bounds, from one small report a respondent.
+"""Means of numbers between declared bounds, from one small report of each respondent.
 
 [DJW18] Duchi, Jordan, Wainwright: Minimax optimal procedures for locally private estimation.
 [WXY19] Wang, Xiao, Yang, et al.: Collecting and analyzing multidimensional data with local differential privacy.
@@ -145,6 +145,7 @@ class OneBitMean(MeanProtocol):
     """
 
     kind: ClassVar[str] = "one bit"
+    size: ClassVar[int] = 1
 
     @property
     def steps(self) -> int:
@@ -156,10 +157,6 @@ class OneBitMean(MeanProtocol):
         """Words by which the threshold rises from one step to the next: s."""
         most = (1 << self.width) - flip(self.epsilon, width=self.width)
         return (most - (1 << self.width - 1)) // self.steps
-
-    @property
-    def size(self) -> int:
-        return 1
 
     @property
     def reach(self) -> float:
@@ -210,6 +207,7 @@ class HybridMean(MeanProtocol):
     """
 
     kind: ClassVar[str] = "hybrid"
+    size: ClassVar[int] = 2
 
     @cached_property
     def bit(self) -> OneBitMean:
@@ -234,10 +232,6 @@ class HybridMean(MeanProtocol):
         """Of 2^width words, those that send one bit."""
         _, high = enclose(lambda: (ball(-self.epsilon) / 2).exp() * (1 << self.width))
         return min((1 << self.width) - 1, int(high))
-
-    @property
-    def size(self) -> int:
-        return 2
 
     @cached_property
     def reach(self) -> float:

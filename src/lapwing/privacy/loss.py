@@ -110,7 +110,7 @@ class _Shared:
         return read_loss(self).to_pure().to_approximate(delta)
 
     def with_delta(self, delta: Number) -> Loss:
-        """The price with this delta instead of its own."""
+        """The price with this delta instead of its own; without one, epsilon is pure."""
         at = below_one(delta, "delta")
         return Approximate(self.amount, at) if at else read_loss(self)
 
@@ -162,7 +162,6 @@ class Pure(_Shared):
         return Pure(k * self.epsilon, k * k * self.rho)
 
     def to_pure(self) -> Pure:
-        """Itself."""
         return self
 
     def to_zcdp(self) -> ZCDP:
@@ -174,12 +173,11 @@ class Pure(_Shared):
         return Approximate(min(self.epsilon, epsilon_of_rho(self.rho, at)) if at else self.epsilon, at)
 
     def scaled(self, factor: Number) -> Pure:
-        """A price of this many times the epsilon; rho goes with its square, as for groups."""
+        """A price of this many times the amount and the delta. The rho of Pure goes with the square, as for groups."""
         times = nonnegative(factor, "factor")
         return Pure(times * self.epsilon, times**2 * self.rho)
 
     def minus(self, other: Loss) -> Pure:
-        """Epsilon and rho without those of `other`."""
         taken = other.to_pure()
         epsilon = self.epsilon - taken.epsilon
         return Pure(epsilon, min(self.rho - taken.rho, epsilon**2 / 2))
@@ -221,7 +219,6 @@ class BoundedRange(_Shared):
         return Pure(self.epsilon, self.epsilon**2 / 8)
 
     def scaled(self, factor: Number) -> BoundedRange:
-        """A price of this many times the epsilon."""
         return BoundedRange(nonnegative(factor, "factor") * self.epsilon)
 
     def __str__(self) -> str:
@@ -268,7 +265,6 @@ class ZCDP(_Shared):
         raise self._refusal("A zCDP loss has no epsilon without a delta.", _PURE_OR_DELTA)
 
     def to_zcdp(self) -> ZCDP:
-        """Itself."""
         return self
 
     def to_approximate(self, delta: Number = 0) -> Approximate:
@@ -282,17 +278,14 @@ class ZCDP(_Shared):
         return Approximate(epsilon_of_rho(self.rho, (at - self.delta) / (1 - self.delta)), at)
 
     def scaled(self, factor: Number) -> ZCDP:
-        """A price of this many times the rho and the delta."""
         times = nonnegative(factor, "factor")
         return ZCDP(times * self.rho, _total(times * self.delta))
 
     def minus(self, other: Loss) -> ZCDP:
-        """Rho and delta without those of `other`."""
         taken = other.to_zcdp()
         return ZCDP(self.rho - taken.rho, self.delta - taken.delta)
 
     def with_delta(self, delta: Number) -> ZCDP:
-        """The same rho with this delta."""
         return ZCDP(self.rho, delta)
 
     def __str__(self) -> str:
@@ -343,17 +336,14 @@ class Approximate(_Shared):
         return Approximate(self.epsilon, at)
 
     def scaled(self, factor: Number) -> Approximate:
-        """A price of this many times the epsilon and the delta."""
         times = nonnegative(factor, "factor")
         return Approximate(times * self.epsilon, _total(times * self.delta))
 
     def minus(self, other: Loss) -> Approximate:
-        """Epsilon and delta without those of `other`."""
         taken = other.to_approximate()
         return Approximate(self.epsilon - taken.epsilon, self.delta - taken.delta)
 
     def with_delta(self, delta: Number) -> Loss:
-        """The same epsilon with this delta; without one it is pure."""
         return Pure(self.epsilon).with_delta(delta)
 
     def __str__(self) -> str:

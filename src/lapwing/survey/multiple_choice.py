@@ -13,7 +13,7 @@ from lapwing.arrays import Integers
 from lapwing.collect.encodings import DirectEncoding
 from lapwing.collect.local import ReportRows, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
-from lapwing.collect.protocol import Frequencies, FrequencyProtocol, Of
+from lapwing.collect.protocol import Frequencies, Of
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, option, whole
 from lapwing.survey.survey_question import (
@@ -165,7 +165,8 @@ class Several(SurveyQuestion):
     ) -> Frequencies:
         return Frequencies(Supports(values, *supports, self.epsilon), counts, n, confidence, of)
 
-    def joint_protocol(self) -> FrequencyProtocol:
+    @property
+    def protocol(self) -> DirectEncoding:
         if self.design.items > 1:
             raise Misconfigured(
                 f"`{self.id}` asks each respondent about one option, so it has no joint table with another question. "

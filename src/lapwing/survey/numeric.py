@@ -14,7 +14,6 @@ from lapwing.arrays import Floats, Integers
 from lapwing.collect.encodings import DirectEncoding
 from lapwing.collect.local import ReportRows, Reports, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
-from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, rounded
 from lapwing.survey.survey_question import NO_ANSWER, Estimated, MeanOfAnswers, SurveyQuestion, odds_of, shares_of
@@ -126,12 +125,6 @@ class Numeric(SurveyQuestion):
         middle, half = float(self.low + self.high) / 2, float(self.high - self.low) / 2
         mean = top / below if below > 0 else 0.0
         return MeanOfAnswers(middle + half * mean, middle + half * low, middle + half * high, self.unit)
-
-    def joint_protocol(self) -> FrequencyProtocol:
-        return self.protocol
-
-    def variance(self) -> float:
-        return max(self.protocol.variance(0.0), self.protocol.variance(1.0))
 
     @property
     def odds(self) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def joint_results(survey: Survey, reports: Sequence[bytes], first: str, second: 
     """The joint table of two questions, with intervals. Their epsilons were spent anyway: it costs nothing more."""
     if first == second:
         raise Misconfigured("A joint table is of two questions. Name another one.")
-    protocols = [survey.question(name).joint_protocol() for name in (first, second)]
+    protocols = [survey.question(name).protocol for name in (first, second)]
     if len(reports) < survey.report_from:
         raise Misconfigured(
             f"There are {len(reports)} of the {survey.report_from} reports that this survey needs. "

@@ -86,13 +86,14 @@ class SurveyQuestion(ABC):
     def estimate(self, rows: ReportRows, confidence: Fraction) -> Estimated:
         """Shares and their intervals from at least one valid report."""
 
+    @property
     @abstractmethod
-    def joint_protocol(self) -> FrequencyProtocol:
-        """The protocol for a joint table with another question."""
+    def protocol(self) -> FrequencyProtocol:
+        """The protocol of the reports over all answers; refused if each report is about a part of the answer."""
 
-    @abstractmethod
     def variance(self) -> float:
         """n times the variance of an estimated share, in the worst case."""
+        return max(self.protocol.variance(0.0), self.protocol.variance(1.0))
 
     @property
     @abstractmethod
@@ -144,12 +145,6 @@ class OneOf(SurveyQuestion):
     def estimate(self, rows: ReportRows, confidence: Fraction) -> Estimated:
         shares = self.protocol.estimate(Reports(self.protocol.name, rows), confidence=confidence, of=self.of)
         return Estimated(shares_of(shares), shares.moved_by(1), note=self.note)
-
-    def joint_protocol(self) -> FrequencyProtocol:
-        return self.protocol
-
-    def variance(self) -> float:
-        return max(self.protocol.variance(0.0), self.protocol.variance(1.0))
 
     @property
     def odds(self) -> dict[str, Any]:

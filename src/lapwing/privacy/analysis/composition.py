@@ -168,9 +168,7 @@ class Curve:
     def points(self) -> tuple[tuple[float, float], ...]:
         ends = [*self.tails[1:], 0]
         pairs = zip(self.tails, ends, strict=True)
-        finite = (
-            (float((self.first + i) * self.step), (here - after) / _SCALE) for i, (here, after) in enumerate(pairs)
-        )
+        finite = ((float(i * self.step), (a - b) / _SCALE) for i, (a, b) in enumerate(pairs, self.first))
         return (*finite, *([(math.inf, self.infinite / _SCALE)] if self.infinite else []))
 
 
