@@ -36,12 +36,11 @@ class YesNoPanel(LocalProtocol):
 
     Law:        a device draws a lot, uniformly, once. In every epoch it sends the group of its lot and one bit: a fair
                 coin, except in at most one epoch, where the bit is a sign that history and lot give, and the opposite
-                with probability f = 1 / (1 + e^epsilon), rounded up.
-                Without `changes` the lot is an epoch, which is the group, and the sign is the answer in it.
-                With at most k `changes` it is a level of a binary tree over the epochs, which is the group, and the
-                number of a change, 1 to k. The sign is that of this change, at the end of the interval of 2^level
-                epochs that it falls into. Answers start from no. Changes beyond k are never sent, nor that there were
-                any.
+                with probability f = 1 / (1 + e^epsilon), rounded up. Without `changes` the lot is an epoch, which is
+                the group, and the sign is the answer in it. With at most k `changes` it is a level of a binary tree
+                over the epochs, which is the group, and the number of a change, 1 to k. The sign is that of this
+                change, at the end of the interval of 2^level epochs that it falls into. Answers start from no. Changes
+                beyond k are never sent, nor that there were any.
     Guarantee:  pure DP with epsilon for any change of the whole history, for all reports of all epochs together, also
                 if a device is resumed from an earlier state and given the same answers again.
     Error:      unbiased for histories within the bound, except that an epoch that no lot drew gets the share 1/2.

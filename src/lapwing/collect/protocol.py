@@ -224,7 +224,7 @@ class FrequencyProtocol(LocalProtocol):
         return counts
 
     def places(self, values: Any) -> Integers:
-        """Where each value stands among the declared ones."""
+        """The index of each value among the declared ones."""
         k = len(self.values)
         try:
             if isinstance(values, np.ndarray) and values.dtype.kind in "iub" and self.values == tuple(range(k)):

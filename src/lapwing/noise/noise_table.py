@@ -1,11 +1,10 @@
 """Tables for the block sampler: exact thresholds of integer laws with weight w(x) = exp(-rate |x|^power).
 
 Each side of the law is cut into blocks of B = 2^m values: x = qB + L on the side of 0, x = -(1 + qB + L) on the other
-(so zero occurs once), 0 <= L < B, q < Q; beyond lies a tail. The *hat* of a block has mass B w(its left end), that of
-a tail w(J) / (1 - exp(-a)) with J the first value behind the blocks. Categories stand in the order
-+0 .. +(Q-1), +tail, -tail, -(Q-1) .. -0, and F_j is the exact share of hat mass in categories 0..j.
-`thresholds[j]` = floor(F_j 2^64), computed in integers with outward rounding until both bounds agree.
-Checked by: tests/noise/test_noise_table.py
+(so zero occurs once), 0 <= L < B, q < Q; beyond lies a tail. The *hat* of a block has mass B w(its left end), that of a
+tail w(J) / (1 - exp(-a)) with J the first value behind the blocks. Categories stand in the order +0 .. +(Q-1), +tail,
+-tail, -(Q-1) .. -0, and F_j is the exact share of hat mass in categories 0..j. `thresholds[j]` = floor(F_j 2^64),
+computed in integers with outward rounding until both bounds agree. Checked by: tests/noise/test_noise_table.py
 """
 
 from __future__ import annotations

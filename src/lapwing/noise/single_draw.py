@@ -11,8 +11,7 @@ Cauchy:     P[z] proportional to 1 / (z^2 + scale^2); the sum over all integers 
             ..., so a size in block j >= 1 is proposed with weight 4^-(j-1) and one in block 0 with weight 1. It is kept
             with probability scale^2 4^(j-1) / (z^2 + scale^2), j = 1 for block 0: a fraction, at most 1 since
             z >= 2^(j-1) scale in block j. So every size has weight scale^2 / (z^2 + scale^2). About half are kept.
-Not constant time: far draws take longer, and so do large scales.
-Checked by: tests/noise/test_single_draw.py
+Not constant time: far draws take longer, and so do large scales. Checked by: tests/noise/test_single_draw.py
 """
 
 from __future__ import annotations

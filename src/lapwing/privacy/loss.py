@@ -21,10 +21,9 @@ Losses add (`+`) when releases are combined, even when each is chosen after seei
 In what follows P and Q are the laws of the output on two neighbours, L(y) = ln P(y)/Q(y), and
 D_a = ln E_Q[e^(a L)] / (a - 1) is the Renyi divergence of order a > 1.
 
-Lemma (range). If L lies in an interval of length r, then D_a <= a r^2/8 for every a > 1.
-Proof. K(s) = ln E_Q[e^(s L)] has K(0) = K(1) = 0, and K''(s) is the variance of L under a tilted law, at most r^2/4
-since L lies in an interval of length r. So r^2/8 s(s - 1) - K(s) is convex and 0 at 0 and 1, hence not negative
-for s > 1: K(a) <= r^2/8 a(a - 1).
+Lemma (range). If L lies in an interval of length r, then D_a <= a r^2/8 for every a > 1. Proof. K(s) = ln E_Q[e^(s L)]
+has K(0) = K(1) = 0, and K''(s) is the variance of L under a tilted law, at most r^2/4 since L lies in an interval of
+length r. So r^2/8 s(s - 1) - K(s) is convex and 0 at 0 and 1, hence not negative for s > 1: K(a) <= r^2/8 a(a - 1).
 
 Lemma (mixture). P and Q are (epsilon, delta)-indistinguishable exactly if P = (1 - delta) P' + delta P'' and
 Q = (1 - delta) Q' + delta Q'' with P', Q' epsilon-indistinguishable. [KOV15]

@@ -93,8 +93,8 @@ class Survey:
         for question in self.questions:
             if question.id == name:
                 return question
-        known = ", ".join(question.id for question in self.questions)
-        raise Misconfigured(f"There is no question {name!r}. The survey has {known}.")
+        ids = ", ".join(question.id for question in self.questions)
+        raise Misconfigured(f"There is no question {name!r}. The survey has {ids}.")
 
 
 def is_address(text: str) -> bool:

@@ -7,8 +7,8 @@ One each:  an invitation is spent in the same transaction that keeps the report:
 Durable:   what `add` returned STORED for survives the end of the process and a loss of power.
 No trace:  a store keeps nonces and reports. It keeps no time, no address and no order of arrival, and gives reports
            back in the order of their nonces, which are random.
-One survey: a store belongs to one version of one survey. While it is empty another may take its place; from then on
-           `add` fails for whoever prepared it before.
+One survey: a store belongs to one version of one survey. While it is empty another may take its place; then `add`
+           fails for the first.
 Failure:   every failure is a StoreFailed that names the next step, and nothing was kept.
 Threads:   every method may be called from any thread.
 """

@@ -61,21 +61,21 @@ class SqliteSurveyStore:
     def prepare(self, survey: str, key: str) -> str:
         with self._writing() as connection:
             self._survey = survey
-            found = connection.execute("SELECT id, key FROM survey").fetchone()
-            if found is None:
+            row = connection.execute("SELECT id, key FROM survey").fetchone()
+            if row is None:
                 connection.execute("INSERT INTO survey VALUES (1, ?, ?)", (survey, key))
                 return key
-            if found[0] != survey:
-                kept = "SELECT EXISTS (SELECT 1 FROM reports) OR EXISTS (SELECT 1 FROM invitations)"
-                if connection.execute(kept).fetchone()[0]:
+            if row[0] != survey:
+                used = "SELECT EXISTS (SELECT 1 FROM reports) OR EXISTS (SELECT 1 FROM invitations)"
+                if connection.execute(used).fetchone()[0]:
                     raise Misconfigured(OTHER_SURVEY.format(name=self.name))
                 connection.execute("UPDATE survey SET id = ?", (survey,))
-            return str(found[1])
+            return str(row[1])
 
     def survey(self) -> str | None:
         with self._held() as connection:
-            found = connection.execute("SELECT id FROM survey").fetchone()
-            return str(found[0]) if found else None
+            row = connection.execute("SELECT id FROM survey").fetchone()
+            return str(row[0]) if row else None
 
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         with self._writing() as connection:
@@ -107,8 +107,7 @@ class SqliteSurveyStore:
 
     def invited(self) -> Invited:
         with self._held() as connection:
-            made, used = connection.execute("SELECT COUNT(*), COALESCE(SUM(used), 0) FROM invitations").fetchone()
-            return Invited(made, used)
+            return Invited(*connection.execute("SELECT COUNT(*), COALESCE(SUM(used), 0) FROM invitations").fetchone())
 
     def close(self) -> None:
         with self._lock:
@@ -148,12 +147,13 @@ class SqliteSurveyStore:
                 self._checkpoint(connection)
 
     def _connect(self) -> sqlite3.Connection:
-        place = self.path or ":memory:"
-        if isinstance(place, Path):
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.path is not None:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with suppress(FileExistsError):  # only its owner may read it
-                os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(place, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        connection = sqlite3.connect(
+            self.path or ":memory:", timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
         try:
             self._begin_with(connection)
         except BaseException:
@@ -175,7 +175,7 @@ class SqliteSurveyStore:
         connection.execute("PRAGMA fullfsync = ON")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("PRAGMA journal_size_limit = 0")  # a log that starts again is cut off, not written over
-        connection.execute("PRAGMA secure_delete = ON")  # so are rows that were written anew
+        connection.execute("PRAGMA secure_delete = ON")  # nor are old rows left behind
         connection.execute("PRAGMA temp_store = MEMORY")
         if owner != _APPLICATION:
             with _transaction(connection):

@@ -230,7 +230,7 @@ _LENGTH = "A report to this survey has another length. Load the form again and s
 _NOTICES = {
     404: ("Not found", "There is no such page here. Open the link as you received it."),
     405: ("Not allowed", "This address cannot be used like that. Open the form instead."),
-    503: ("Not available", "The reports cannot be read at the moment. Whoever runs the survey can see why."),
+    503: ("Not available", "The reports cannot be read at the moment. Those who run the survey can see why."),
 }
 
 

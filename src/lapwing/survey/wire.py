@@ -1,8 +1,7 @@
 """The public description of a survey, and the message that a respondent's browser sends.
 
 The message is JSON with fixed keys in a fixed order, and every part of it has a fixed length, so its length is the same
-for every answer to a survey, and for none.
-Checked by: tests/survey/test_wire.py
+for every answer to a survey, and for none. Checked by: tests/survey/test_wire.py
 """
 
 from __future__ import annotations

@@ -11,10 +11,9 @@ From below. Every q is first made smaller by a share 2^-64, so that losses on th
 `NUDGE` says how to undo it. All outcomes of one cell [x_j, x_(j+1)) are merged to one. Then what was left of the cell
 before and a part of this cell are merged, such that their joint ratio is x_j or a little more, and the rest of this
 cell is left for the next. Merging is post-processing, so f falls. What finds no partner goes down to the grid. Less
-mass, or a smaller loss, lower f too.
-Tails of less than 2^-70 are cut after every product, to the safe side: from above they become infinite, or move up to
-the rest; from below they are dropped, or move down to the rest.
-Checked by: tests/privacy/analysis/test_composition.py
+mass, or a smaller loss, lower f too. Tails of less than 2^-70 are cut after every product, to the safe side: from above
+they become infinite, or move up to the rest; from below they are dropped, or move down to the rest. Checked by:
+tests/privacy/analysis/test_composition.py
 """
 
 from __future__ import annotations
