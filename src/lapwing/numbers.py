@@ -182,16 +182,18 @@ def enclose(formula: Callable[[], arb], *, bits: int = 128) -> tuple[Fraction, F
 
 def decide(margin: Callable[[], arb]) -> bool:
     """Whether a number that is not zero lies above zero, computed with growing precision until the ball says so."""
+    bits = 64
     with _Precision.lock:
         before = ctx.prec
         try:
-            for power in range(6, 15):
-                ctx.prec = 1 << power
+            while bits <= 1 << 14:
+                ctx.prec = bits
                 value = margin()
                 if not value.is_finite():
                     raise Misconfigured(_TOO_LARGE)
                 if value > 0 or value < 0:  # all numbers of the ball
                     return bool(value > 0)
+                bits *= 2
         finally:
             ctx.prec = before
     raise Bug("a comparison of real numbers does not converge")

@@ -12,7 +12,7 @@ see mechanisms/local/smooth.py.
 A function takes the list of records, in a fixed order, and gives a number or a sequence of numbers. Numbers are read
 exactly, a float as its shortest decimal; compute with integers or Fractions to be exact throughout.
 What would take too long is refused, and the message says how many pairs would be compared.
-Checked by: tests/classroom/test_database.py, tests/classroom/test_sensitivity.py
+Checked by: tests/classroom/test_database.py
 """
 
 from __future__ import annotations

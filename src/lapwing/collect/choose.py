@@ -88,7 +88,7 @@ class Histogram(LocalProtocol):
 
     Numbers outside the edges count in the first or last bin, so that every respondent sends one report. The guarantee
     and the error are those of the protocol over the bins: which bin a number is in is all that is randomized.
-    Checked by: tests/collect/test_histogram.py
+    Checked by: tests/collect/test_choose.py
     """
 
     kind: ClassVar[str] = "histogram"

@@ -242,7 +242,7 @@ class Rappor(BitVectorProtocol):
     Proof:      all reports are computed from the permanent bits, whose law for two values differs in two bits, by the
                 ratio ((1 - a) / a)^2 <= e^forever; one report has the ratio ((1 - r) / r)^2 <= e^epsilon. Both a and b
                 are rounded up, and r grows with each of them while they are at most 1/2. [EPK14]
-    Checked by: tests/collect/test_rappor.py
+    Checked by: tests/collect/test_protocols.py
     """
 
     kind: ClassVar[str] = "RAPPOR"

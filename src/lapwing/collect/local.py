@@ -179,7 +179,7 @@ class Respondent:
                 answer is never sent; a device that asks under a new name, or stops, after a change shows the change.
     Proof:      `answer` randomizes only if it holds no report to the question, and keeps the one it made before it is
                 returned.
-    Checked by: tests/collect/test_respondent.py
+    Checked by: tests/collect/test_protocols.py
     """
 
     def __init__(self, kept: Mapping[str, tuple[str, str, str]] | None = None) -> None:

@@ -4,7 +4,7 @@ Law:        each coin shows heads with exactly the stated probability, independe
 Proof:      a coin compares the first word u of a uniform real with t = floor(p 2^w): u < t is heads and u > t tails
             for every continuation; u = t draws more digits (lazy.py). `decide_exp` lets float64 answer only outside
             a band that is wider than its error (see there), and asks exact integers inside.
-Checked by: tests/noise/test_bernoulli.py, tests/noise/test_bernoulli_exp.py
+Checked by: tests/noise/test_bernoulli.py
 """
 
 from __future__ import annotations
