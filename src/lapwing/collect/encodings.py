@@ -22,8 +22,7 @@ from lapwing.collect.local import ReportRows, Reports, as_bytes, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, ceil_share, flip, read_epsilon, require_bits, spread
 from lapwing.collect.protocol import FrequencyProtocol
 from lapwing.errors import Misconfigured
-from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.uniform import sample_uniform
+from lapwing.noise.bits import SYSTEM, BitSource, sample_uniform
 from lapwing.numbers import Number, shown
 from lapwing.privacy.loss import Pure, set_fields
 

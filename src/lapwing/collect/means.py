@@ -19,8 +19,7 @@ from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_bytes, as_floats, as_numbers
 from lapwing.collect.probabilities import WORD, ceil_share, flip, read_epsilon, require_bits
 from lapwing.errors import Misconfigured
-from lapwing.noise.bits import BitSource
-from lapwing.noise.uniform import sample_uniform
+from lapwing.noise.bits import BitSource, sample_uniform
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, shown
 from lapwing.privacy.loss import set_fields
 from lapwing.privacy.phrases import percent

@@ -20,8 +20,7 @@ from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_bytes
 from lapwing.collect.means import MeanEstimate, student_ends
 from lapwing.collect.probabilities import WORD, flip, read_epsilon, require_bits
 from lapwing.errors import Misconfigured
-from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.uniform import sample_uniform
+from lapwing.noise.bits import SYSTEM, BitSource, sample_uniform
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import set_fields
 

@@ -22,8 +22,7 @@ from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_list
 from lapwing.collect.probabilities import read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
-from lapwing.noise.bits import BitSource
-from lapwing.noise.uniform import sample_uniform
+from lapwing.noise.bits import BitSource, sample_uniform
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import set_fields
 

@@ -18,9 +18,8 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats
 from lapwing.errors import Misconfigured
-from lapwing.noise.bits import SYSTEM, BitSource, Words
+from lapwing.noise.bits import SYSTEM, BitSource, Words, uniform_integer
 from lapwing.noise.lazy import BoundsAt, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
-from lapwing.noise.uniform import uniform_integer
 
 Exponent = Callable[[int], tuple[int, int]]
 """exponent(i) = integers (n, d): the exact exponent n / d of coin i."""

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.noise.bernoulli import Exponent, sample_bernoulli_exp_each
-from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.uniform import sample_uniform, uniform_integer
+from lapwing.noise.bits import SYSTEM, BitSource, sample_uniform, uniform_integer
 
 Exponents = npt.NDArray[Any]
 """int64, or Python integers of any size in an object array."""

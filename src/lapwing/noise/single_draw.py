@@ -19,8 +19,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from lapwing.noise.bernoulli import run_exp
-from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.uniform import uniform_integer
+from lapwing.noise.bits import SYSTEM, BitSource, uniform_integer
 
 
 def laplace_integer(scale: Fraction, bits: BitSource = SYSTEM) -> int:
