@@ -7,22 +7,24 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
-from lapwing.answers.clipping_notes import check_facts, cut_note, left_out
 from lapwing.answers.columns import present, unanswered
-from lapwing.answers.formats import price, to_dict
-from lapwing.answers.phrases import asked, condition
+from lapwing.answers.formats import label, price, to_dict
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid, price_line
-from lapwing.answers.warnings import none_shown
+from lapwing.answers.warnings import check_facts, cut_note, left_out, none_shown
+from lapwing.expressions.expression import Column, Expression, Key
+from lapwing.expressions.phrases import expression_text, shorten
 from lapwing.numbers import Number
 from lapwing.plan.add_noise import Released
 from lapwing.plan.bounds_search import SearchResult
 from lapwing.plan.key_selection import selection_words, units_needed
 from lapwing.plan.plan import MADE_UP, Plan
+from lapwing.plan.question import Question
 from lapwing.plan.units_exceeding import Checked
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.phrases import percent
 
+_LONGEST = 150  # characters of a condition
 _NOT_COVERED = "Intervals do not cover what that cuts."
 
 
@@ -180,6 +182,22 @@ def null_answer(plan: Plan, found: Sequence[SearchResult], cost: Cost, confidenc
 
 def _described_search(found: SearchResult) -> dict[str, Any]:
     return {"what": str(found), "epsilon": float(found.epsilon), "relied_on": not found.is_nothing}
+
+
+def asked(question: Question) -> str:
+    """What was asked, in a few words; a computed key has the name of its column in the answer."""
+    names = {o.expression.index: o.name for o in question.outputs if isinstance(o.expression, Key)}
+    by = [
+        key.name if isinstance(key, Column) else names.get(index) or shorten(expression_text(key))
+        for index, key in enumerate(question.keys)
+    ]
+    numbers = ", ".join(aggregate.words() for aggregate in question.aggregates)
+    return f"{numbers} of {question.table.name}" + (f" by {', '.join(by)}" if by else "")
+
+
+def condition(where: Expression) -> str:
+    """Which rows count, in one line, cut short if it is long."""
+    return shorten(label(f"where {expression_text(where)}"), _LONGEST)
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:

@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.answer import Release
+from lapwing.answers.answer import Release, asked
 from lapwing.answers.columns import UNFOUND
 from lapwing.answers.formats import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
-from lapwing.answers.phrases import asked
 from lapwing.answers.postprocess.evaluate import evaluate
 from lapwing.answers.postprocess.rows import StepColumn, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
 from lapwing.errors import Misconfigured
-from lapwing.expressions.types import Type
+from lapwing.expressions.types import Type, text_of
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.phrases import percent
 
@@ -49,7 +49,7 @@ def grid(table: AnswerTable) -> tuple[list[str], list[list[str]]]:
     for column in table.columns:
         values = column.plain()
         if column.low is None:
-            cells[column.name] = list(map(_label if column.is_key else show, values))
+            cells[column.name] = list(map(_key_text if column.is_key else show, values))
             continue
         ends = column.intervals()
         whole = column.type is Type.INTEGER or all(v is None or v.is_integer() for v in (*values, *ends[0], *ends[1]))
@@ -114,9 +114,23 @@ def show(value: Any, places: int | None = None) -> str:
             return str(value)
 
 
-def _label(value: Any) -> str:
+def _key_text(value: Any) -> str:
     """A key as it is printed. It is a name, not an amount: the year 1985 is not 1,985."""
     return str(value) if isinstance(value, int) else show(value)
+
+
+def label(value: Any) -> str:
+    """A key in one line of printable characters, for pictures and descriptions."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case str():
+            text = " ".join("".join(c if c.isprintable() else " " for c in value).split())
+            return text or "(empty)"
+        case _:
+            return text_of(value)
 
 
 def _interval(low: float | None, high: float | None, places: int | None = None) -> str:
@@ -155,7 +169,7 @@ def to_dict(table: AnswerTable) -> dict[str, Any]:
 
 
 def to_json(table: AnswerTable) -> str:
-    """Rows with intervals, notes, how the answer was made, and all that it takes to show it again (from_json.py)."""
+    """Rows with intervals, notes, how the answer was made, and all that it takes to show it again (table.py)."""
     return dump(to_dict(table))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.phrases import label
+from lapwing.answers.formats import label
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
