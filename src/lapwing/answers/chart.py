@@ -61,7 +61,7 @@ def save(figure: Figure, path: Path) -> None:
     _write(figure, path, path.suffix.lower()[1:], dpi=170)
 
 
-def drawn(picture: Picture) -> Figure:
+def draw(picture: Picture) -> Figure:
     """The picture as a figure."""
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -140,14 +140,14 @@ def _body(figure: Figure, picture: Picture, columns: int) -> None:
         sharex=lines or (bars and picture.one_scale),
         sharey=bars or (lines and picture.one_scale),
     )
-    draw = {Shape.POINTS: _point, Shape.BARS: _bars, Shape.LINES: _lines}[picture.shape]
+    draw_panel = {Shape.POINTS: _point, Shape.BARS: _bars, Shape.LINES: _lines}[picture.shape]
     for at, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
         if len(panels) > 1 or picture.shape is not Shape.POINTS:
             axes.set_title(_plain(_short(panel.title)), pad=8)
         if not any(marks.places for marks in panel.marks):
             _say(axes, "no rows")
             continue
-        draw(axes, picture, panel)
+        draw_panel(axes, picture, panel)
         if at + columns >= len(panels):  # nothing below it
             axes.tick_params(labelbottom=True)
             axes.set_xlabel(_plain(_short(picture.along)) if lines else "")

@@ -1,8 +1,8 @@
 """Several paid answers to one question as one: their mean, weighted by how exact each is. Post-processing, and free.
 
 Weights.    Functions of prices alone, and the error of the mean: mechanisms/additive/mean_noise.py.
-Honest if   the number of answers and their prices were not chosen by looking at the answers: who asks again until a
-            number pleases has chosen its noise. Nothing here can see that, so every combined answer says it.
+Honest if   the number of answers and their prices were not chosen by looking at the answers: asking again until a
+            number pleases chooses its noise. Nothing here can see that, so every combined answer says it.
 Private     as functions of released numbers are: the prices of all joined answers add up, and all were paid.
 Checked by: tests/answers/test_combine.py
 """
@@ -37,7 +37,7 @@ class JoinedAnswers(Measure):
     parts: tuple[Part, ...]
 
     def error(self, confidence: Fraction, *, simultaneous: int = 1) -> Fraction:
-        """Half the interval of one cell, or of so many together, in the units of the answer."""
+        """Half the interval of a cell, or of several together, in the units of the answer."""
         return mean_error(self.parts, confidence, simultaneous) * self.step
 
     def mean(self, columns: Sequence[Cells]) -> Cells:
@@ -61,10 +61,10 @@ class Combined(Release):
 
     def to_dict(self) -> dict[str, Any]:
         """As for every answer; `joined` says how each answer was made."""
-        made = [{"ledger_entry": entry, "measures": describe(plan)} for entry, plan in self.joined]
-        plain = Release.to_dict(self)
-        del plain["measures"]  # each answer has its own
-        return {**plain, "ledger_entries": list(self.entries), "joined": made}
+        joined = [{"ledger_entry": entry, "measures": describe(plan)} for entry, plan in self.joined]
+        facts = Release.to_dict(self)
+        del facts["measures"]  # each answer has its own
+        return {**facts, "ledger_entries": list(self.entries), "joined": joined}
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
@@ -81,11 +81,11 @@ class Combined(Release):
         return f"Joined {len(self.joined)} answers by inverse variance: ledger entries {_listed(self.entries)}"
 
     def _noise_words(self, index: int) -> str:
-        made = [describe(plan)[index] for _, plan in self.joined]
-        scales = _listed([f"{one['scale']:.6g}" for one in made])
-        first, asked = made[0], " and ".join(made[0]["aggregates"])
-        kind = str(first["mechanism"]).capitalize()
-        return f"For {asked} {first['bounding']}, and discrete {kind} noise of scale {scales} is added in each group"
+        measures = [describe(plan)[index] for _, plan in self.joined]
+        scales = _listed([f"{measure['scale']:.6g}" for measure in measures])
+        newest, aggregates = measures[0], " and ".join(measures[0]["aggregates"])
+        noise = f"discrete {str(newest['mechanism']).capitalize()} noise of scale {scales}"
+        return f"For {aggregates} {newest['bounding']}, and {noise} is added in each group"
 
 
 _IF = "if the number of answers and their prices were not chosen by looking at them"
@@ -103,8 +103,7 @@ def check_combinable(outline: Outline) -> None:
             "every answer selects its keys again, so the mean of a group would depend on which answers show it.",
             "Leave `combine` out, or have the steward declare the values of the keys.",
         )
-    pairs = zip(outline.question.aggregates, outline.readings, strict=True)
-    for aggregate, reading in pairs:
+    for aggregate, reading in zip(outline.question.aggregates, outline.readings, strict=True):
         if outline.kinds[reading.measure].unit_interval is None:
             refuse(
                 "not-combinable",
@@ -119,17 +118,15 @@ def combined(newest: Release, answers: Sequence[Stored]) -> Combined:
     ordered = sorted(answers, key=lambda answer: -answer[0])
     plans = [plan for _, plan, _ in ordered]
     measures = tuple(_joined([plan.measures[i] for plan in plans]) for i in range(len(newest.plan.measures)))
-    cells = tuple(
-        (measure.mean([released.cells[i][0] for _, _, released in ordered]),) for i, measure in enumerate(measures)
-    )
+    columns = ([released.cells[i][0] for _, _, released in ordered] for i in range(len(measures)))
+    cells = tuple((measure.mean(column),) for measure, column in zip(measures, columns, strict=True))
     prices = Prices(tuple(_summed([plan.prices.measures[i] for plan in plans]) for i in range(len(measures))))
     plan = Plan(newest.plan.outline, prices, measures, None)
-    joined = tuple((entry, made) for entry, made, _ in ordered)
+    joined = tuple((entry, paid) for entry, paid, _ in ordered)
     return Combined(plan, Released((), cells), newest.cost, newest.entry, newest.confidence, joined)
 
 
 def _joined(measures: Sequence[Measure]) -> JoinedAnswers:
-    """One measure of several that differ in price only."""
     noises = [measure.noise for measure in measures]
     step = min(measure.step for measure in measures)
     steps = [measure.step / step for measure in measures]
@@ -141,7 +138,6 @@ def _joined(measures: Sequence[Measure]) -> JoinedAnswers:
 
 
 def _summed(shares: Sequence[Loss | None]) -> Loss:
-    """What several answers cost together."""
     paid = [share for share in shares if share is not None]
     if len({share.kind for share in paid}) != 1:
         raise Bug("answers of one question have prices of several kinds")

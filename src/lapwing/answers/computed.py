@@ -1,6 +1,6 @@
-"""What a statement with steps above the release gives back: one table, computed from the answers to its parts.
+"""The answer to a statement with steps above the release: one table, computed from the answers to its parts.
 
-Intervals. A column computed row by row from m released numbers takes each at confidence 1 - (1 - c) / m. A column that
+A column computed row by row from m released numbers takes each at confidence 1 - (1 - c) / m. A column that
 is computed from whole groups, or that stands in rows chosen by noisy numbers, takes the box of all released numbers of
 all parts: each of the k columns at 1 - (1 - c) / k for all its groups together. Then everything that is computed from
 them holds together with probability c at least, whatever was chosen.
@@ -9,11 +9,9 @@ Checked by: tests/answers/test_postprocess.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from lapwing.answers.columns import UNFOUND
 from lapwing.answers.formats import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.postprocess.evaluate import evaluate
-from lapwing.answers.postprocess.rows import StepColumn, StepRows
+from lapwing.answers.postprocess.rows import NO_ENDS, StepColumn, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid, price_line
 from lapwing.engines.public_steps import Calculation, OverrunError
@@ -55,7 +53,7 @@ class Computed(Tabular):
     confidence: Fraction
     bought: str = ""
     """The price in the caller's words."""
-    _made: dict[tuple[Fraction, bool], tuple[AnswerColumn, ...]] = field(default_factory=dict)
+    _cache: dict[tuple[Fraction, bool], tuple[AnswerColumn, ...]] = field(default_factory=dict)
 
     @property
     def entries(self) -> tuple[int, ...]:
@@ -70,29 +68,30 @@ class Computed(Tabular):
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
         """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level = self._level(confidence)
-        if (level, simultaneous) not in self._made:
-            run = partial(compute, self.statement, self._released, level, simultaneous=simultaneous)
-            made = _unknown(self.statement) if self._nothing else run()
-            self._made[level, simultaneous] = made
+        if (level, simultaneous) not in self._cache:
+            self._cache[level, simultaneous] = (
+                _unknown(self.statement)
+                if self._nothing
+                else compute(self.statement, self._released, level, simultaneous=simultaneous)
+            )
         title = asked(self.parts[0].plan.question) if len(self.parts) == 1 else ""
         selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
-        said = [*(note for part in self.parts for note in part.notes), *self.statement.notes, *selected]
-        notes = tuple(dict.fromkeys(said))
+        notes = [*(note for part in self.parts for note in part.notes), *self.statement.notes, *selected]
         return AnswerTable(
-            self._made[level, simultaneous],
+            self._cache[level, simultaneous],
             level,
             paid(self.cost, *self.entries),
-            notes,
+            tuple(dict.fromkeys(notes)),
             title,
             facts=self.to_dict,
             null_because=self._nothing,
             price=price_line(self.cost, self.bought, declared=not self.entry),
-            warnings=tuple(dict.fromkeys(one for part in self.parts for one in part._warnings())),
+            warnings=tuple(dict.fromkeys(warning for part in self.parts for warning in part._warnings())),
         )
 
     @property
     def _nothing(self) -> str:
-        """Why a part has no answer, and so nothing is computed from it."""
+        """Why a part, and so the whole, has no answer."""
         return next((part.nothing for part in self.parts if part.nothing), "")
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,7 +121,7 @@ class Computed(Tabular):
 
 
 Answered = Release | Computed
-"""What a question gives back."""
+"""The answer to a question."""
 
 
 def compute(
@@ -132,18 +131,18 @@ def compute(
     calculation, released = Calculation(), _released_columns(statement)
     together = 1 - (1 - confidence) / max(1, released)
 
-    def rows(many: int | None) -> StepRows:
-        level = together if many is None else 1 - (1 - confidence) / max(1, many)
-        return evaluate(statement.root, lambda place: tables(place, level, many is None), calculation)
+    def rows(used: int | None) -> StepRows:
+        level = together if used is None else 1 - (1 - confidence) / max(1, used)
+        return evaluate(statement.root, lambda part: tables(part, level, used is None), calculation)
 
-    with np.errstate(all="ignore"), _finished():
-        first = rows(None)
-        levels = {name: _level(first, first.columns[name], simultaneous) for _, name, _ in statement.columns}
-        seen = {many: first if many is None else rows(many) for many in set(levels.values())}
-    return tuple(
-        _column(shown, seen[levels[name]], seen[levels[name]].columns[name], kind, levels[name])
-        for shown, name, kind in statement.columns
-    )
+    try:
+        with np.errstate(all="ignore"):
+            whole = rows(None)
+            levels = {name: _level(whole, whole.columns[name], simultaneous) for _, name, _ in statement.columns}
+            by_level = {used: whole if used is None else rows(used) for used in set(levels.values())}
+    except OverrunError:
+        raise Unfinished from None
+    return tuple(_column(title, by_level[levels[n]], n, kind, levels[n]) for title, n, kind in statement.columns)
 
 
 def _unknown(statement: SplitStatement) -> tuple[AnswerColumn, ...]:
@@ -152,38 +151,26 @@ def _unknown(statement: SplitStatement) -> tuple[AnswerColumn, ...]:
     return tuple(AnswerColumn(n, kind, null, reason=UNFOUND if kind.is_number else None) for n, _, kind in columns)
 
 
-@contextmanager
-def _finished() -> Iterator[None]:
-    """Says in one constant sentence that a run did not end."""
-    try:
-        yield
-    except OverrunError:
-        raise Unfinished from None
-
-
 def _level(rows: StepRows, cells: StepColumn, simultaneous: bool) -> int | None:
     """From how many released numbers a column needs boxes; None for all of them together."""
-    if not cells.noisy:
-        return None
-    return None if rows.chosen or simultaneous else cells.many
+    return None if not cells.noisy or rows.chosen or simultaneous else cells.used
 
 
-def _column(name: str, rows: StepRows, cells: StepColumn, kind: Type, many: int | None) -> AnswerColumn:
-    shown = np.flatnonzero(rows.shown)
+def _column(title: str, rows: StepRows, name: str, kind: Type, used: int | None) -> AnswerColumn:
+    shown, cells = np.flatnonzero(rows.shown), rows.columns[name]
     values = cells.values[shown]
     if not cells.noisy:
-        return AnswerColumn(name, kind, values)
+        return AnswerColumn(title, kind, values)
     if cells.bare:
-        return AnswerColumn(name, kind, values, bare=True, remark=cells.remark)
+        return AnswerColumn(title, kind, values, bare=True, remark=cells.remark)
     chosen = rows.chosen
     if cells.low is None or cells.high is None or not kind.is_number:
         reason = cells.reason or "a value chosen by noisy numbers has no interval"
-        return AnswerColumn(name, kind, values, reason=reason, chosen=chosen, remark=cells.remark)
-    ended = not np.isnan(cells.low[shown]).any()
-    low, high = shown_box((cells.low[shown], cells.high[shown]))
-    remark = cells.remark if many is not None or chosen else "; ".join(filter(None, (cells.remark, _TOGETHER)))
-    missing = None if ended else cells.reason or "an interval that it needs has no ends"
-    return AnswerColumn(name, kind, values, low, high, missing, chosen=chosen, remark=remark)
+        return AnswerColumn(title, kind, values, reason=reason, chosen=chosen, remark=cells.remark)
+    ends = shown_box((cells.low[shown], cells.high[shown]))
+    remark = cells.remark if used is not None or chosen else "; ".join(filter(None, (cells.remark, _TOGETHER)))
+    reason = (cells.reason or NO_ENDS) if np.isnan(cells.low[shown]).any() else None
+    return AnswerColumn(title, kind, values, *ends, reason, chosen=chosen, remark=remark)
 
 
 def _released_columns(statement: SplitStatement) -> int:
@@ -201,12 +188,13 @@ def rehearse_statement(statement: SplitStatement, confidence: Fraction) -> tuple
 
     Returns the columns of the last run, which say what is noisy.
     """
-    made: tuple[AnswerColumn, ...] = ()
-    for rows in (0, 1):
+
+    def run(rows: int) -> tuple[AnswerColumn, ...]:
         blank = [_blank(part, rows if part.keys else 1) for part in statement.parts]
-        tables: Tables = lambda place, level, _, known=blank: AnswerTable(known[place], level)  # type: ignore[misc] # noqa: E731
-        made = compute(statement, tables, confidence)
-    return made
+        return compute(statement, lambda part, level, _: AnswerTable(blank[part], level), confidence)
+
+    run(0)
+    return run(1)
 
 
 def _blank(question: Question, rows: int) -> tuple[AnswerColumn, ...]:

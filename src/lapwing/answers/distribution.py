@@ -41,7 +41,7 @@ _NEAR = Fraction(1, 10**6)  # of a cell: an end that is so near to an edge means
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
-    """A noisy number, or a cell found by noisy numbers, with its interval."""
+    """A noisy number, or a cell chosen by noisy numbers, with its interval."""
 
     value: Any
     low: Any
@@ -166,8 +166,8 @@ class Distribution(Release):
     def _errors(self, confidence: Fraction, together: int) -> Floats:
         """Of each cell. In a tree all cells are alike."""
         every = 1 if self.ranges.mechanism.alike else self.axis.size
-        found = [_error(self.ranges.mechanism, k, k + 1, confidence, together) for k in range(every)]
-        return np.broadcast_to(np.array(found), (self.axis.size,))
+        errors = [_error(self.ranges.mechanism, k, k + 1, confidence, together) for k in range(every)]
+        return np.broadcast_to(np.array(errors), (self.axis.size,))
 
     def _within(self, cell: int, shares: Floats, share: Fraction) -> Any:
         axis = self.axis
@@ -223,14 +223,14 @@ def _first(size: int, holds: Callable[[int], bool]) -> int:
 def ask_distribution(
     catalog: Catalog, column: str, *, table: str | None, where: str | None, cells: int | None
 ) -> Outline:
-    """What a distribution counts; raises Refused if it cannot."""
+    """The question that a distribution answers; raises Refused if it cannot."""
     if not isinstance(column, str):
         raise Misconfigured(
             f'`column` is {column!r}; it must be the name of one column, such as "age". '
             "For several columns ask for marginals. Nothing was charged."
         )
-    known = find_table(catalog, table)
-    axis = make_axis(known, column, cells=cells, default=CELLS)
+    source = find_table(catalog, table)
+    axis = make_axis(source, column, cells=cells, default=CELLS)
     if cells is not None:
         require_cut(axis)
     if None in axis.domain or axis.size < 2:
@@ -240,7 +240,7 @@ def ask_distribution(
             "a distribution needs at least two values in an order, and NULL has no place in it.",
             "Count its groups with GROUP BY.",
         )
-    return make_workload(catalog, known, where, [axis])
+    return make_workload(catalog, source, where, [axis])
 
 
 def axis_columns(axes: Sequence[Axis]) -> list[AnswerColumn]:
@@ -268,16 +268,18 @@ def count_table(table: AnswerTable, plan: Plan, axes: Sequence[Axis]) -> AnswerT
 
 def _start(axis: Axis, value: Any, name: str) -> int:
     """The first cell of a range that begins here."""
-    if axis.edges and axis.type is Type.REAL:
-        return _edge(axis, value, name)
-    return _cell(axis, axis.starts, value, name)
+    return _edge(axis, value, name) if _is_cut(axis) else _cell(axis, axis.starts, value, name)
 
 
 def _stop(axis: Axis, value: Any, name: str) -> int:
     """The first cell after a range that ends here."""
-    if axis.edges and axis.type is Type.REAL:
+    if _is_cut(axis):
         return _edge(axis, value, name)
     return _cell(axis, [last for _, last in axis.cells], value, name) + 1
+
+
+def _is_cut(axis: Axis) -> bool:
+    return bool(axis.edges) and axis.type is Type.REAL
 
 
 def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
@@ -287,7 +289,7 @@ def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
             wanted = date.fromisoformat(value)
     if wanted in ends and isinstance(wanted, bool) == (axis.type is Type.BOOLEAN):
         return ends.index(wanted)
-    some = ", ".join(text_of(end) for end in ends[:6])
+    some = ", ".join(map(text_of, ends[:6]))
     raise Misconfigured(
         f"`{name}` is {value!r}, which is not an end of a cell of `{axis.name}`. Pass one of {some}, ..."
     )

@@ -1,6 +1,5 @@
 """How an answer is shown or handed on: each format is a function of the answer table.
 
-A new one is a function here and a line in `FORMATS`; tests/answers/test_formats.py tries it.
 Checked by: tests/answers/test_formats.py, tests/answers/test_frame.py, tests/answers/test_plot.py
 """
 
@@ -16,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
+from lapwing.answers.table import AnswerTable, fresh
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type, text_of
 from lapwing.privacy.budget import Cost
@@ -145,7 +144,6 @@ def to_html(table: AnswerTable) -> str:
 
 
 def small(lines: Iterable[str]) -> str:
-    """Lines in small letters."""
     return f"<p><small>{'<br>'.join(map(escape, lines))}</small></p>"
 
 
@@ -165,7 +163,7 @@ def to_dict(table: AnswerTable) -> dict[str, Any]:
         "layout": _layout(table),
         **({"null_because": table.null_because} if table.null_because else {}),
     }
-    return {**own, **table.facts(), **own}  # facts of the answer never stand for those of this table
+    return {**own, **table.facts(), **own}  # facts of the answer do not replace those of this table
 
 
 def to_json(table: AnswerTable) -> str:
@@ -184,14 +182,13 @@ def price(cost: Cost) -> dict[str, float]:
 
 def _layout(table: AnswerTable) -> dict[str, Any]:
     """What rows and notes do not say of the table: types, which numbers have intervals, and the words beside it."""
-    words = {"paid": table.paid, "title": table.title, "condition": table.condition}
-    shape = {"binned": table.binned, "gaps": table.gaps, "price": table.price, "warnings": list(table.warnings)}
-    return {"columns": [_column_layout(column) for column in table.columns], **words, **shape}
-
-
-def _column_layout(column: AnswerColumn) -> dict[str, Any]:
-    said = {"type": column.type.value, "reason": column.reason, "remark": column.remark}
-    return {**said, "interval": column.low is not None, "bare": column.bare, "chosen": column.chosen}
+    columns = [
+        {"type": c.type.value, "reason": c.reason, "remark": c.remark}
+        | {"interval": c.low is not None, "bare": c.bare, "chosen": c.chosen}
+        for c in table.columns
+    ]
+    names = ("paid", "title", "condition", "binned", "gaps", "price")
+    return {"columns": columns, **{name: getattr(table, name) for name in names}, "warnings": list(table.warnings)}
 
 
 def to_arrow(table: AnswerTable, *, intervals: bool = True) -> pa.Table:
@@ -209,10 +206,7 @@ def to_arrow(table: AnswerTable, *, intervals: bool = True) -> pa.Table:
 
 
 def to_pandas(table: AnswerTable, *, intervals: bool = True) -> pd.DataFrame:
-    """Dates are datetime64; integers are int64, or Int64 if one is missing.
-
-    What to know of the whole answer is in `frame.attrs["notes"]`.
-    """
+    """Dates are datetime64; integers are int64, or Int64 if one is missing. `frame.attrs` holds the notes."""
     pandas = load("pandas", what="Frames of pandas", install="pandas")
     import pyarrow as pa  # slow import
 
@@ -226,7 +220,6 @@ def to_pandas(table: AnswerTable, *, intervals: bool = True) -> pd.DataFrame:
 
 
 def to_polars(table: AnswerTable, *, intervals: bool = True) -> pl.DataFrame:
-    """A frame of Polars."""
     polars = load("polars", what="Frames of Polars", install="polars")
     frame: pl.DataFrame = polars.DataFrame(to_arrow(table, intervals=intervals))
     return frame
@@ -259,8 +252,8 @@ def guarded(text: str) -> str:
 def _csv(table: AnswerTable, sheet: bool) -> bytes:
     from pyarrow import csv
 
-    buffer, made = BytesIO(), to_arrow(table)
-    csv.write_csv(_guarded(made) if sheet else made, buffer)
+    buffer, cells = BytesIO(), to_arrow(table)
+    csv.write_csv(_guarded(cells) if sheet else cells, buffer)
     return buffer.getvalue()
 
 
@@ -269,7 +262,7 @@ def _guarded(table: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     texts = [[None if v is None else guarded(v) for v in c.to_pylist()] if c.type == pa.string() else c for c in table]
-    return pa.table(texts, names=[guarded(name) for name in table.column_names])
+    return pa.table(texts, names=list(map(guarded, table.column_names)))
 
 
 def plot(table: AnswerTable, path: str | Path | None = None) -> Figure:
@@ -279,9 +272,9 @@ def plot(table: AnswerTable, path: str | Path | None = None) -> Figure:
     target = None if path is None else picture_path(Path(path))
     picture = arrange(table)
     load("matplotlib", what="Pictures", install="'lapwing[plot]'")
-    from lapwing.answers.chart import drawn, save
+    from lapwing.answers.chart import draw, save
 
-    figure = drawn(picture)
+    figure = draw(picture)
     if target is not None:
         save(figure, target)
     return figure

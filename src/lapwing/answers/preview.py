@@ -61,8 +61,7 @@ class PricePreview(ABC):
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

@@ -10,7 +10,7 @@ One rule for a value, in every format:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
@@ -74,8 +74,7 @@ class AnswerColumn:
 
     def intervals(self) -> tuple[list[float | None], list[float | None]]:
         """Both ends of each interval."""
-        missing: list[float | None] = [None] * len(self.values)
-        low, high = (missing if side is None else reals(side) for side in (self.low, self.high))
+        low, high = ([None] * len(self.values) if side is None else reals(side) for side in (self.low, self.high))
         return low, high
 
     def take(self, rows: Array) -> AnswerColumn:
@@ -124,31 +123,30 @@ class AnswerTable:
 
     def by_name(self, *, intervals: bool = True) -> dict[str, tuple[Type, list[Any]]]:
         """Type and values of each column; beside a number `name_low` and `name_high`, unless it was asked for bare."""
-        made: dict[str, tuple[Type, list[Any]]] = {}
+        named: dict[str, tuple[Type, list[Any]]] = {}
         names = {column.name for column in self.columns}
         for column in self.columns:
-            made[column.name] = column.type, column.typed()
+            named[column.name] = column.type, column.typed()
             if intervals and not column.is_key and not column.bare:
                 for end, values in zip(("low", "high"), column.intervals(), strict=True):
                     name = fresh(f"{column.name}_{end}", names)
                     names.add(name)
-                    made[name] = Type.REAL, values
+                    named[name] = Type.REAL, values
         if self.null_because:
-            made[fresh("null_because", names)] = Type.TEXT, [self.null_because] * len(self)
-        return made
+            named[fresh("null_because", names)] = Type.TEXT, [self.null_because] * len(self)
+        return named
 
     def rows(self) -> list[dict[str, Any]]:
         """Each row by the names of its columns, with the ends of its intervals."""
         named = self.by_name()
-        return [
-            dict(zip(named, row, strict=True)) for row in zip(*(values for _, values in named.values()), strict=True)
-        ]
+        rows = zip(*(values for _, values in named.values()), strict=True)
+        return [dict(zip(named, row, strict=True)) for row in rows]
 
 
 def fresh(name: str, names: Collection[str]) -> str:
     """The name, or one like it that no column of the table has; small and capital letters are the same."""
-    known = {other.lower() for other in names}
-    while name.lower() in known:
+    taken = {other.lower() for other in names}
+    while name.lower() in taken:
         name += "_"
     return name
 
@@ -192,24 +190,23 @@ def read_table(answer: Mapping[str, Any]) -> AnswerTable:
 def _columns(
     names: Sequence[str], layouts: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *, exactly: bool
 ) -> Iterator[AnswerColumn]:
-    """Each column with the ends of its intervals, which have the names that `AnswerTable.by_name` gives them.
-
-    Keys that are reals are exact numbers, but for the ends of bins.
-    """
+    """Each column with the ends of its intervals, by the names of `AnswerTable.by_name`. Real keys are exact numbers,
+    except the ends of bins."""
     taken = set(names)
     for name, layout in zip(names, layouts, strict=True):
-        reason, remark, bare, chosen = (layout[what] for what in ("reason", "remark", "bare", "chosen"))
+        reason, remark, bare, chosen = (layout[key] for key in ("reason", "remark", "bare", "chosen"))
         is_key = not (bare or layout["interval"] or reason is not None)
         ends = [] if is_key or bare else [fresh(f"{name}_{end}", taken) for end in ("low", "high")]
         taken.update(ends)
         kind = Type(layout["type"])
         values = _values(kind, [row[name] for row in rows], exactly=is_key and exactly)
-        low, high = (_reals(rows, end) for end in ends) if layout["interval"] else (None, None)
+        low, high = (numbers([row[end] for row in rows]) for end in ends) if layout["interval"] else (None, None)
         yield AnswerColumn(name, kind, values, low, high, reason, bare, chosen, remark)
 
 
-def _reals(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:
-    return np.array([math.nan if row[name] is None else row[name] for row in rows], np.float64)
+def numbers(values: Iterable[Any]) -> Floats:
+    """Numbers or truths as float64, NULL as NaN."""
+    return np.array([math.nan if value is None else float(value) for value in values], np.float64)
 
 
 def _values(kind: Type, values: Sequence[Any], *, exactly: bool) -> Array:

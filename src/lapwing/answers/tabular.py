@@ -78,10 +78,7 @@ class Tabular(ABC):
         return to_arrow(self.table(), intervals=intervals)
 
     def intervals(self, confidence: Number | None = None, *, simultaneous: bool = False) -> pa.Table:
-        """With `name_low` and `name_high` beside each number; for all rows of a column together on request.
-
-        A number that was asked for without an interval stands alone.
-        """
+        """With `name_low` and `name_high` beside each number, unless it was asked for without an interval."""
         return to_arrow(self.table(confidence, simultaneous=simultaneous))
 
     def to_pandas(self, *, intervals: bool = True) -> pd.DataFrame:
@@ -97,8 +94,8 @@ class Tabular(ABC):
     def to_csv(self, path: str | Path | None = None, *, sheet: bool = False) -> str | None:
         """The answer with intervals as CSV: text, or a file if a path is given.
 
-        Texts are written as they are. Pass `sheet=True` for a spreadsheet, which would run one that begins with = + - @
-        as a formula: such a text gets a leading apostrophe.
+        Pass `sheet=True` for a spreadsheet, which would run a text that begins with = + - @ as a formula: such a text
+        gets a leading apostrophe.
         """
         if path is None:
             return to_csv(self.table(), sheet=sheet)
@@ -138,8 +135,7 @@ class Tabular(ABC):
     def __str__(self) -> str:
         return to_text(self.table())
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return to_html(self.table())
@@ -184,18 +180,18 @@ class Together(Generic[Item]):
     def __iter__(self) -> Iterator[Item]:
         return iter(self.releases)
 
-    def __getitem__(self, which: int | str) -> Item:
-        if isinstance(which, str):
-            if which not in self.names:
-                raise Misconfigured(f"`{which}` is not a question of this batch. {nearest(which, self.names)}")
-            return self.releases[self.names.index(which)]
-        if not -len(self) <= which < len(self):
+    def __getitem__(self, key: int | str) -> Item:
+        if isinstance(key, str):
+            if key not in self.names:
+                raise Misconfigured(f"`{key}` is not a question of this batch. {nearest(key, self.names)}")
+            return self.releases[self.names.index(key)]
+        if not -len(self) <= key < len(self):
             raise Misconfigured(f"This batch has {len(self)} answers. Count from 0 to {len(self) - 1}.")
-        return self.releases[which]
+        return self.releases[key]
 
     def to_dict(self) -> dict[str, Any]:
         """Every answer by its name, ready for JSON."""
-        answers = {name: release.to_dict() for name, release in zip(self.names, self.releases, strict=True)}
+        answers = {name: release.to_dict() for name, release in self._items()}
         return {"price": price(self.cost), "in_words": self._footer(), "answers": answers}
 
     def to_json(self) -> str:
@@ -203,19 +199,19 @@ class Together(Generic[Item]):
 
     def explain(self) -> Explanation:
         """The exact price, what limits leave out and the method, of each answer."""
-        pairs = zip(self.names, self.releases, strict=True)
-        return Explanation("\n\n".join(f"{name}\n{release.explain()}" for name, release in pairs))
+        return Explanation("\n\n".join(f"{name}\n{release.explain()}" for name, release in self._items()))
 
     def __str__(self) -> str:
-        shown = [f"{name}\n{release}" for name, release in zip(self.names, self.releases, strict=True)]
-        return "\n\n".join([*shown, self._footer()])
+        return "\n\n".join([*(f"{name}\n{release}" for name, release in self._items()), self._footer()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        pairs = zip(self.names, self.releases, strict=True)
-        shown = [f"<h4>{escape(name)}</h4>{release._repr_html_()}" for name, release in pairs]
+        shown = [f"<h4>{escape(name)}</h4>{release._repr_html_()}" for name, release in self._items()]
         return "".join([*shown, small([self._footer()])])
+
+    def _items(self) -> Iterator[tuple[str, Item]]:
+        return zip(self.names, self.releases, strict=True)
 
     def _footer(self) -> str:
         price = f"price {self.bought or self.cost}" if self.cost else "stored answers, no price"

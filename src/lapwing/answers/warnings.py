@@ -38,7 +38,7 @@ HIGHER = "True counts are higher"
 
 
 def left_out(question: Question, checked: Checked, confidence: Fraction) -> str:
-    """How much limits cut, or at most could, in one sentence or two."""
+    """How much limits cut, or at most could."""
     error, level = checked.result.error(confidence), percent(confidence)
     if cut := cut_note(question, checked, confidence):
         return f"{cut} Each number is within {error:,} with {level} confidence."
@@ -82,7 +82,7 @@ def _is_higher(question: Question, seen: list[str]) -> bool:
 
 
 def none_shown(selection: KeySelection | None) -> str:
-    """Why an answer has no rows though its keys were selected."""
+    """Why an answer whose keys were selected has no rows."""
     if selection is None:
         return ""
     half, most = units_needed(selection)

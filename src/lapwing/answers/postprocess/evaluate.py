@@ -1,9 +1,9 @@
 """Runs the steps above the release over the tables of the parts.
 
 Values come from the calculator. Beside them every noisy number carries the box it lies in, and each step maps boxes to
-boxes that hold all that the step gives while its inputs lie in theirs (interval_arithmetic.py, folding.py, windows.py).
+boxes that hold all that the step gives while its inputs lie in theirs (interval_arithmetic.py, functions.py).
 So an interval holds whenever the boxes of the released numbers it is computed from do. Which confidence those need
-follows from `StepColumn.many`: a number computed row by row from m released numbers takes each at 1 - (1 - c) / m; one
+follows from `StepColumn.used`: a number computed row by row from m released numbers takes each at 1 - (1 - c) / m; one
 that is computed from whole groups, or that stands in rows chosen by noisy numbers, takes the box in which all numbers
 of all parts hold together (computed.py).
 Private: the only inputs are released tables and the tree.
@@ -12,17 +12,24 @@ Checked by: tests/answers/test_postprocess.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from lapwing.answers.columns import open_reason
+from lapwing.answers.columns import is_true, open_reason, ranks
 from lapwing.answers.interval_arithmetic import Box, box_of, exactly
-from lapwing.answers.postprocess.folding import fold
-from lapwing.answers.postprocess.rows import CHOSEN_ROWS, NO_RULE, StepColumn, StepRows, certain, numbers, ranks
-from lapwing.answers.postprocess.windows import over
-from lapwing.answers.table import AnswerTable
+from lapwing.answers.postprocess.functions import fold, over
+from lapwing.answers.postprocess.rows import (
+    CHOSEN_ROWS,
+    NO_RULE,
+    StepColumn,
+    StepRows,
+    certain,
+    split,
+    unboxed,
+)
+from lapwing.answers.table import AnswerTable, numbers
 from lapwing.arrays import Array
 from lapwing.engines.public_steps import Calculation
 from lapwing.expressions.expression import Column, Expression, walk
@@ -65,13 +72,12 @@ def _run(
     match step:
         case ReleasedPart():
             return _released(step, leaves(step.place))
-        case Compute(source=source, outputs=outputs):
-            rows = rows_of(source)
-            return replace(rows, columns=_computed(rows, outputs, calculation))
-        case KeepRows(source=source, condition=name):
-            return _kept(rows_of(source), name)
-        case SortRows(source=source, by=by):
-            return _sorted(rows_of(source), by)
+        case Compute(source=source):
+            return _computed(rows_of(source), step.outputs, calculation)
+        case KeepRows(source=source):
+            return _kept(rows_of(source), step.condition)
+        case SortRows(source=source):
+            return _sorted(rows_of(source), step.by)
         case SliceRows(source=source):
             return _sliced(rows_of(source), step.offset, step.limit)
         case Fold(source=source):
@@ -91,7 +97,7 @@ def _released(step: ReleasedPart, table: AnswerTable) -> StepRows:
     columns = {}
     for name, output, kind in step.columns:
         column = named[output]
-        values = numbers(column.values) if kind is Type.REAL else column.values.astype(object)
+        values = numbers(column.values.tolist()) if kind is Type.REAL else column.values.astype(object)
         if column.is_key:
             columns[name] = StepColumn(kind, values)
         else:
@@ -100,27 +106,23 @@ def _released(step: ReleasedPart, table: AnswerTable) -> StepRows:
     return certain(columns, len(table))
 
 
-def _computed(rows: StepRows, outputs: tuple[Output, ...], calculation: Calculation) -> dict[str, StepColumn]:
+def _computed(rows: StepRows, outputs: tuple[Output, ...], calculation: Calculation) -> StepRows:
     """Row by row. What is only renamed keeps its values as they are."""
-    made = [output for output in outputs if not isinstance(output.expression, Column)]
-    values = dict(zip((output.name for output in made), _values(rows, made, calculation), strict=True))
+    values = iter(_values(rows, [o.expression for o in outputs if not isinstance(o.expression, Column)], calculation))
     columns = {}
     for output in outputs:
-        expression = output.expression
-        if isinstance(expression, Column):
-            columns[output.name] = rows.columns[expression.name]
+        if isinstance(output.expression, Column):
+            columns[output.name] = rows.columns[output.expression.name]
         else:
-            columns[output.name] = _cells(rows, expression, values[output.name], calculation)
-    return columns
+            columns[output.name] = _cells(rows, output.expression, next(values), calculation)
+    return replace(rows, columns=columns)
 
 
-def _values(rows: StepRows, outputs: list[Output], calculation: Calculation) -> list[Array]:
-    if not outputs:
+def _values(rows: StepRows, expressions: list[Expression], calculation: Calculation) -> list[Array]:
+    if not expressions:
         return []
-    used = {part.name for o in outputs for part in walk(o.expression) if isinstance(part, Column)}
-    columns = {name: rows.columns[name].values for name in used}
-    types = {name: rows.columns[name].type for name in used}
-    return calculation.compute([output.expression for output in outputs], columns, types, rows.size)
+    used = {part.name for expression in expressions for part in walk(expression) if isinstance(part, Column)}
+    return calculation.compute(expressions, *split({name: rows.columns[name] for name in used}), rows.size)
 
 
 def _cells(rows: StepRows, expression: Expression, values: Array, calculation: Calculation) -> StepColumn:
@@ -129,22 +131,22 @@ def _cells(rows: StepRows, expression: Expression, values: Array, calculation: C
     kind = expression.type or Type.TEXT
     if not used:
         return StepColumn(kind, values)
-    known = [cells.many for cells in used if cells.many is not None]
-    many = sum(known) if len(known) == len(used) else None
+    counts = [cells.used for cells in used]
+    total = None if None in counts else sum(count or 0 for count in counts)
     if any(cells.bare for cells in used):
-        return StepColumn(kind, values, many=many, bare=True)
+        return StepColumn(kind, values, used=total, bare=True)
     box = None
     if kind.is_number or kind is Type.BOOLEAN:
-        box = box_of(expression, lambda part: _leaf(rows, part, calculation), is_noisy=lambda p: _is_noisy(rows, p))
+        box = box_of(
+            expression,
+            lambda part: _leaf(rows, part, calculation),
+            is_noisy=lambda part: isinstance(part, Column) and rows.columns[part.name].noisy,
+        )
     if box is None:
         reason = next((cells.reason for cells in used if cells.reason is not None), NO_RULE)
-        return StepColumn(kind, values, many=many, reason=reason)
-    ended = ~np.isnan(box[0].astype(float))
-    return StepColumn(kind, values, *box, many, None if ended.all() else open_reason(expression))
-
-
-def _is_noisy(rows: StepRows, part: Expression) -> bool:
-    return isinstance(part, Column) and rows.columns[part.name].noisy
+        return StepColumn(kind, values, used=total, reason=reason)
+    open_ = np.isnan(box[0].astype(float)).any()
+    return StepColumn(kind, values, *box, total, open_reason(expression) if open_ else None)
 
 
 def _leaf(rows: StepRows, part: Expression, calculation: Calculation) -> Box | None:
@@ -155,20 +157,18 @@ def _leaf(rows: StepRows, part: Expression, calculation: Calculation) -> Box | N
         return None
     if part.type is None:
         return exactly(np.full(rows.size, np.nan))
-    (values,) = _values(rows, [Output("", part)], calculation)
-    return exactly(numbers(values))
+    (values,) = _values(rows, [part], calculation)
+    return exactly(numbers(values.tolist()))
 
 
 def _kept(rows: StepRows, name: str) -> StepRows:
     cells = rows.columns[name]
-    held = np.array([value is True for value in cells.values.tolist()], bool).reshape(rows.size)
+    held = is_true(cells.values)
     shown = rows.shown & held
     if not cells.noisy:
         return replace(rows, shown=shown, sure=rows.sure & held, possible=rows.possible & held)
-    box = cells.box()
-    sure, possible = (
-        (np.zeros(rows.size, bool), np.ones(rows.size, bool)) if box is None else (box[0] == 1, box[1] != 0)
-    )
+    low, high = cells.box() or (np.zeros(rows.size), np.ones(rows.size))
+    sure, possible = low == 1, high != 0
     return replace(rows, shown=shown, sure=rows.sure & sure, possible=rows.possible & possible, chosen=True)
 
 
@@ -190,27 +190,21 @@ def _sliced(rows: StepRows, offset: int, limit: int | None) -> StepRows:
 
 
 def _joined(left: StepRows, right: StepRows, step: JoinTables, calculation: Calculation) -> StepRows:
-    """Rows that may be there besides are forgotten: nobody knows which partners they would find.
+    """Rows that may be there besides are forgotten: which partners they would find is not known.
 
     Where an outer join finds no partner it gives NULL; where noisy numbers decide who has one, so do they over NULL.
     """
     first, second = left.visible(), right.visible()
     columns = {**first.columns, **second.columns}
     used = {part.name for part in walk(step.condition) if isinstance(part, Column)} if step.condition else set()
-    sides = [
-        (
-            {name: cells.values for name, cells in rows.columns.items() if name in used},
-            {name: cells.type for name, cells in rows.columns.items() if name in used},
-            rows.size,
-        )
-        for rows in (first, second)
-    ]
-    a, b = calculation.pairs(step.condition, sides[0], sides[1], step.how)
+    sides = [{name: cells for name, cells in rows.columns.items() if name in used} for rows in (first, second)]
+    a, b = calculation.pairs(step.condition, (*split(sides[0]), first.size), (*split(sides[1]), second.size), step.how)
     noisy = any(columns[name].noisy for name in used)
     taken: dict[str, StepColumn] = {}
     for rows, at, outer in ((first, a, ("RIGHT", "FULL")), (second, b, ("LEFT", "FULL"))):
         doubted = step.how in outer and (noisy or not rows.exact)
-        taken |= {name: _doubted(cells.take(at)) if doubted else cells.take(at) for name, cells in rows.columns.items()}
+        for name, cells in rows.columns.items():
+            taken[name] = _doubted(cells.take(at)) if doubted else cells.take(at)
     chosen, by_noise = noisy or left.chosen or right.chosen, left.by_noise or right.by_noise
     return replace(
         certain(taken, len(a)), closed=first.closed and second.closed and not noisy, chosen=chosen, by_noise=by_noise
@@ -218,39 +212,34 @@ def _joined(left: StepRows, right: StepRows, step: JoinTables, calculation: Calc
 
 
 def _stacked(tables: list[StepRows]) -> StepRows:
-    first = tables[0]
-    columns = {}
-    for place, name in enumerate(first.columns):
-        columns[name] = _below([list(rows.columns.values())[place] for rows in tables])
+    stacks = zip(*(rows.columns.values() for rows in tables), strict=True)
+    marks = zip(*((rows.shown, rows.sure, rows.possible) for rows in tables), strict=True)
     return StepRows(
-        columns,
-        np.concatenate([rows.shown for rows in tables]),
-        np.concatenate([rows.sure for rows in tables]),
-        np.concatenate([rows.possible for rows in tables]),
+        dict(zip(tables[0].columns, map(_below, stacks), strict=True)),
+        *map(np.concatenate, marks),
         closed=all(rows.closed for rows in tables),
         chosen=any(rows.chosen for rows in tables),
         by_noise=any(rows.by_noise for rows in tables),
     )
 
 
-def _below(cells: list[StepColumn]) -> StepColumn:
+def _below(parts: Sequence[StepColumn]) -> StepColumn:
     """Columns one below the other. A public number has its own box, so that it may stand beside noisy ones."""
-    kind = Type.REAL if any(one.type is Type.REAL for one in cells) else cells[0].type
-    parts = [numbers(one.values) if kind is Type.REAL else one.values for one in cells]
-    values = np.concatenate(parts)
-    if not any(one.noisy for one in cells):
+    kind = Type.REAL if any(part.type is Type.REAL for part in parts) else parts[0].type
+    values = np.concatenate([numbers(part.values.tolist()) if kind is Type.REAL else part.values for part in parts])
+    if not any(part.noisy for part in parts):
         return StepColumn(kind, values)
-    counted = [one.many for one in cells]
-    many = None if None in counted else max(many or 0 for many in counted)
-    reason = next((one.reason for one in cells if one.reason is not None), None)
-    bare, remark = any(one.bare for one in cells), next((one.remark for one in cells if one.remark is not None), None)
-    boxes = [one.box() for one in cells]
-    missing = [(np.full(len(one.values), np.nan),) * 2 for one in cells]
+    counts = [part.used for part in parts]
+    used = None if None in counts else max(count or 0 for count in counts)
+    reason = next((part.reason for part in parts if part.reason is not None), None)
+    bare = any(part.bare for part in parts)
+    remark = next((part.remark for part in parts if part.remark is not None), None)
+    boxes = [part.box() for part in parts]
     if all(box is None for box in boxes):
-        return StepColumn(kind, values, None, None, many, reason or NO_RULE, bare, remark)
-    ends = [box or none for box, none in zip(boxes, missing, strict=True)]
-    low, high = (np.concatenate([end[side] for end in ends]) for side in (0, 1))
-    return StepColumn(kind, values, low, high, many, reason, bare, remark)
+        return StepColumn(kind, values, None, None, used, reason or NO_RULE, bare, remark)
+    ends = [box or (np.full(len(part.values), np.nan),) * 2 for box, part in zip(boxes, parts, strict=True)]
+    low, high = map(np.concatenate, zip(*ends, strict=True))
+    return StepColumn(kind, values, low, high, used, reason, bare, remark)
 
 
 def _attached(rows: StepRows, scalar: StepRows, step: Attach) -> StepRows:
@@ -259,10 +248,10 @@ def _attached(rows: StepRows, scalar: StepRows, step: Attach) -> StepRows:
     if not scalar.exact:
         cells = _doubted(cells)
     elif cells.noisy and scalar.chosen:
-        cells = replace(cells, many=None)
+        cells = replace(cells, used=None)
     return replace(rows, columns={**rows.columns, step.name: cells})
 
 
 def _doubted(cells: StepColumn) -> StepColumn:
     """Which row they are of, if any, follows from noisy numbers, and so does a value that is public by itself."""
-    return StepColumn(cells.type, cells.values, many=None, reason=CHOSEN_ROWS)
+    return unboxed(cells.type, cells.values, CHOSEN_ROWS)
