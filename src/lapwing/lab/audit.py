@@ -27,9 +27,8 @@ import numpy as np
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.lab.claim import Claim, read_claim
-from lapwing.lab.equality import kept, same
 from lapwing.lab.event import Event, choose_event
-from lapwing.lab.outputs import Features, Outputs, counts_of, features
+from lapwing.lab.outputs import Features, Outputs, counts_of, features, keep, same
 from lapwing.lab.report import Audit, Finding, Sketch
 from lapwing.lab.sequential import Wealth
 from lapwing.lab.success_rate import lower, upper
@@ -157,7 +156,7 @@ def _run(mechanism: Callable[[Any], Any], data: Any) -> Any:
         made = mechanism(data)
     except Exception as error:  # noqa: BLE001 (whether it fails is part of the output)
         made = error
-    return kept(made)
+    return keep(made)
 
 
 def _run_many(mechanism: Callable[[Any, int], Any], data: Any, n: int) -> Outputs:
@@ -172,7 +171,7 @@ def _run_many(mechanism: Callable[[Any, int], Any], data: Any, n: int) -> Output
             f"with `many`, `mechanism(data, {n})` must return a list or an array of {n} outputs. "
             f"It returned {returned}. Return one output for each run, or leave out `many`."
         )
-    return rows.copy() if rows is made and rows.dtype != object else [kept(output) for output in rows]
+    return rows.copy() if rows is made and rows.dtype != object else [keep(output) for output in rows]
 
 
 def _blocks(runs: int) -> Iterator[int]:

@@ -27,9 +27,9 @@ import numpy as np
 from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
 from lapwing.lab.audit import ALPHA
-from lapwing.lab.experiment import open_experiment
 from lapwing.lab.random_people import flip_coins
 from lapwing.lab.success_rate import lower
+from lapwing.lab.targets import open_experiment
 from lapwing.numbers import Number, count, exact, inside_unit, nonnegative
 
 PARTS = (1.0, 0.5, 0.1, 0.02)

@@ -10,6 +10,7 @@ Checked by: tests/lab/test_outputs.py
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from lapwing.arrays import Array, Floats, Integers
+from lapwing.errors import Misconfigured
 
 BINS = 64
 _MOST_CELLS = 4 * BINS
@@ -257,3 +259,38 @@ def _likelihood(left: list[Floats], right: list[Floats], training: Training) -> 
         score_left += ratio[cell_of(a, edges)]
         score_right += ratio[cell_of(b, edges)]
     return score_left, score_right
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal in type and value; 1, 1.0 and True are three values, and so are two orders of keys."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, BaseException):
+        return str(left) == str(right)
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, np.ndarray):
+        return left.dtype == right.dtype and left.shape == right.shape and same(left.tolist(), right.tolist())
+    if isinstance(left, float | np.floating):
+        return repr(left) == repr(right)
+    if hasattr(left, "equals"):
+        return bool(left.equals(right))
+    equal = left == right
+    return equal if isinstance(equal, bool) else repr(left) == repr(right)
+
+
+def keep(result: Any) -> Any:
+    """A copy, so that a function that fills and returns one buffer cannot change what it returned before."""
+    failed = isinstance(result, BaseException)
+    try:
+        copied = copy.deepcopy(result)
+    except Exception:  # noqa: BLE001 (any class may refuse to be copied)
+        if failed:
+            return result
+        raise Misconfigured(
+            f"the function returned a {type(result).__name__}, which cannot be copied. "
+            "Return numbers, text, arrays, or lists and dicts of them."
+        ) from None
+    return result if failed and not same(copied, result) else copied

@@ -23,8 +23,8 @@ from operator import add
 from typing import Any
 
 from lapwing.errors import LapwingError, Misconfigured
-from lapwing.lab.equality import kept, same
 from lapwing.lab.intercept import Recording, Stopped, intercepting
+from lapwing.lab.outputs import keep, same
 from lapwing.numbers import Number, below_one, nonnegative
 from lapwing.privacy.loss import Loss
 
@@ -115,7 +115,7 @@ def _run(function: Callable[[Any], Any], data: Any, answers: Recording | None) -
         raise Misconfigured(
             f"{recording.unknown} cannot be replayed. Audit the function by sampling: `lapwing audit module:function`."
         )
-    return recording, kept(result)
+    return recording, keep(result)
 
 
 def _compare(first: Recording, seen: Any, second: Recording, other: Any) -> list[str]:

@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from lapwing.arrays import Floats
 from lapwing.errors import BudgetExceeded
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, Attacked, View, compare, presence_cap
 from lapwing.lab.attacks.town import ask, open_town, settle
 from lapwing.lab.random_people import draw_whole_laplace, flip_coins
 
@@ -34,22 +35,18 @@ def run() -> Attacked:
     asked = np.unique(np.geomspace(1, ASKED, 60).astype(np.int64))
     walk = truth[0] + np.cumsum(noise[0])[asked - 1] / asked
     paid = np.cumsum([answer[0] for answer in answers]) / np.arange(1, refused + 1)
+    ours: Floats = np.mean(answers, axis=0)
     stored = "the same" if np.array_equal(same, answers[0]) else "another"
     return Attacked(
         "averaging",
         "Averaging",
         "is she one of the patients that the hospital counted, 51 instead of 50?",
-        (
-            Attempt(UNPROTECTED, "the exact count", rate_of(truth > OTHERS, hidden)),
-            Attempt(
-                NAIVE, f"epsilon = {PRICE} each time, asked {ASKED:,} times", rate_of(means > OTHERS + 0.5, hidden)
-            ),
-            Attempt(
-                LAPWING,
-                f"asked again: {stored} answer, free; fresh answers end after {refused}",
-                rate_of(np.mean(answers, axis=0) > OTHERS + 0.5, hidden),
-                presence_cap(BUDGET),
-            ),
+        compare(
+            hidden,
+            ("the exact count", truth > OTHERS),
+            (f"epsilon = {PRICE} each time, asked {ASKED:,} times", means > OTHERS + 0.5),
+            (f"asked again: {stored} answer, free; fresh answers end after {refused}", ours > OTHERS + 0.5),
+            cap=presence_cap(BUDGET),
         ),
         View(
             "The mean of the answers so far, in one hospital",

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import numpy as np
 
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of, record_cap
+from lapwing.lab.attacks.attempt import Attacked, View, compare, record_cap
 from lapwing.lab.attacks.town import ask, open_town, settle
 from lapwing.lab.random_people import draw_whole_laplace, flip_coins
 
@@ -22,26 +22,24 @@ def run() -> Attacked:
     suppressed = [np.where(count < LEAST, np.nan, count) for count in both]
     noisy = [count + draw_whole_laplace(1, TIMES, PLACES).mean(axis=0) for count in both]
     with closing(open_town(settle(hidden, OTHERS, absent=False), PLACES, BUDGET)) as curator:
-        seen = [
-            ask(curator, "SUM(ill)", BUDGET / 2),
-            ask(curator, "SUM(ill)", BUDGET / 2, where="name <> 'target'"),
-        ]
-    gaps = {UNPROTECTED: suppressed[0] - suppressed[1], NAIVE: noisy[0] - noisy[1], LAPWING: seen[0] - seen[1]}
-    rates = {system: rate_of(gap > 0.5, hidden) for system, gap in gaps.items()}
+        everyone = ask(curator, "SUM(ill)", BUDGET / 2)
+        gap = everyone - ask(curator, "SUM(ill)", BUDGET / 2, where="name <> 'target'")
     return Attacked(
         "differencing",
         "Differencing",
         "is she ill? Counts of ill people are published with her and without her",
-        (
-            Attempt(UNPROTECTED, f"exact counts, those below {LEAST} suppressed", rates[UNPROTECTED]),
-            Attempt(NAIVE, f"epsilon = 1 a question, no budget, asked {TIMES} times", rates[NAIVE]),
-            Attempt(LAPWING, "two questions fill a budget of 1", rates[LAPWING], record_cap(BUDGET)),
+        compare(
+            hidden,
+            (f"exact counts, those below {LEAST} suppressed", suppressed[0] - suppressed[1] > 0.5),
+            (f"epsilon = 1 a question, no budget, asked {TIMES} times", noisy[0] - noisy[1] > 0.5),
+            ("two questions fill a budget of 1", gap > 0.5),
+            cap=record_cap(BUDGET),
         ),
         View(
             "The difference that Lapwing's answers show",
             "count of everyone minus count of everyone but her",
             "share of places",
-            {"healthy": (gaps[LAPWING][~hidden], hidden[:0]), "ill": (gaps[LAPWING][hidden], hidden[:0])},
+            {"healthy": (gap[~hidden], hidden[:0]), "ill": (gap[hidden], hidden[:0])},
             kind="distributions",
         ),
         "Suppressing small counts does not help: both counts are large, and only their difference is small.",

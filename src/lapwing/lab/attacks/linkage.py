@@ -9,9 +9,10 @@ import numpy as np
 
 from lapwing.arrays import Array, Floats
 from lapwing.errors import Refused
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of, record_cap
-from lapwing.lab.experiment import open_experiment
+from lapwing.lab.attacks.attempt import Attacked, View, compare, record_cap
+from lapwing.lab.attacks.town import health_of_one_year
 from lapwing.lab.random_people import draw_places, draw_uniforms
+from lapwing.lab.targets import open_experiment
 
 TARGETS, BUDGET, BAND = 400, 1.0, 10
 KNOWN = ("sex", "age", "site", "education", "family_size")
@@ -19,7 +20,7 @@ KNOWN = ("sex", "age", "site", "education", "family_size")
 
 def run() -> Attacked:
     """Health records of one year. The attacker knows five public facts, and wants to know who spends much."""
-    table = _year()
+    table = health_of_one_year()
     spends = table["spending"].to_numpy()
     high = spends > np.median(spends)
     targets = _balanced(high)
@@ -28,23 +29,17 @@ def run() -> Attacked:
     coarse = _codes([table["sex"].to_pylist(), ages.tolist(), *(table[name].to_pylist() for name in KNOWN[2:])])
     blurred = high ^ (draw_uniforms(len(high)) < 0.1)
     shares, shown = _ask(table, float(np.median(spends)))
-    guesses = {
-        UNPROTECTED: np.array([_majority(high[exact == exact[i]]) for i in targets]),
-        NAIVE: np.array([_majority(blurred[coarse == coarse[i]]) for i in targets]),
-        LAPWING: shares[targets] > 0.5,
-    }
-    rates = {system: rate_of(guess, high[targets]) for system, guess in guesses.items()}
     sizes = {"exact facts": exact, f"ages in bands of {BAND}": coarse}
     return Attacked(
         "linkage",
         "Linkage",
         "does he spend more on doctors than half of the people do? His sex, age, town, schooling and family are known",
-        (
-            Attempt(UNPROTECTED, "rows without names", rates[UNPROTECTED]),
-            Attempt(NAIVE, f"ages in bands of {BAND}, one value in ten changed", rates[NAIVE]),
-            Attempt(
-                LAPWING, f"rows are {shown}; counts by sex and age at epsilon = 1", rates[LAPWING], record_cap(BUDGET)
-            ),
+        compare(
+            high[targets],
+            ("rows without names", _majorities(high, exact, targets)),
+            (f"ages in bands of {BAND}, one value in ten changed", _majorities(blurred, coarse, targets)),
+            (f"rows are {shown}; counts by sex and age at epsilon = 1", shares[targets] > 0.5),
+            cap=record_cap(BUDGET),
         ),
         View(
             "How many people share the five facts with a target",
@@ -56,13 +51,6 @@ def run() -> Attacked:
     )
 
 
-def _year() -> Any:
-    from lapwing.data import health
-
-    table = health()
-    return table.filter([year == 1 for year in table["year"].to_pylist()])
-
-
 def _balanced(high: Array) -> Array:
     """Half of the targets spend much, half do not."""
     groups = [np.flatnonzero(high), np.flatnonzero(~high)]
@@ -71,12 +59,13 @@ def _balanced(high: Array) -> Array:
 
 def _codes(columns: list[list[Any]]) -> Array:
     """A number for each combination of facts."""
-    known: dict[tuple[Any, ...], int] = {}
-    return np.array([known.setdefault(row, len(known)) for row in zip(*columns, strict=True)])
+    codes: dict[tuple[Any, ...], int] = {}
+    return np.array([codes.setdefault(row, len(codes)) for row in zip(*columns, strict=True)])
 
 
-def _majority(bits: Array) -> bool:
-    return bool(np.mean(bits) > 0.5)
+def _majorities(bits: Array, codes: Array, targets: Array) -> Array:
+    """What most people with the facts of a target have."""
+    return np.array([np.mean(bits[codes == codes[target]]) > 0.5 for target in targets])
 
 
 def _cumulative(sizes: Array) -> tuple[Array, Array]:

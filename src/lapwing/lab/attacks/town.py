@@ -1,7 +1,7 @@
-"""Many small attacks at once: a table whose groups are independent trials.
+"""Data that attacks share: the bundled health data, and a table whose groups are independent trials.
 
-Every group of the table is a place with its own target, whose secret a coin decides. As no person is in two groups, one
-question with GROUP BY attacks all of them, and each target is protected by the same epsilon.
+Every group of that table is a place with its own target, whose secret a coin decides. As no person is in two groups,
+one question with GROUP BY attacks all of them, and each target is protected by the same epsilon.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lapwing.arrays import Array, Flags, Floats
-from lapwing.lab.experiment import open_experiment
+from lapwing.lab.targets import open_experiment
 
 if TYPE_CHECKING:
     from lapwing.curator import Curator
 
 NAME = "town"
+
+
+def health_of_one_year() -> Any:
+    """The bundled health data: one row for each person, of the first study year."""
+    from lapwing.data import health
+
+    table = health()
+    return table.filter([year == 1 for year in table["year"].to_pylist()])
 
 
 def settle(hidden: Flags, others: int, *, absent: bool) -> dict[str, Array]:
