@@ -94,7 +94,6 @@ class Release(Tabular):
         }
 
     def measures(self) -> list[dict[str, Any]]:
-        """Mechanism, scale and bounds of each measure."""
         return [] if self.nothing else describe(self.plan)
 
     def methods(self) -> str:
@@ -214,7 +213,6 @@ def _describe(plan: Plan, index: int) -> dict[str, Any]:
 
 
 def _aggregates(plan: Plan, index: int) -> list[str]:
-    """The aggregates that are read off this measure."""
     pairs = zip(plan.question.aggregates, plan.outline.readings, strict=True)
     return [aggregate.words() for aggregate, reading in pairs if reading.measure == index]
 

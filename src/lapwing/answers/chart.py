@@ -23,27 +23,21 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from lapwing.answers.picture import Marks, Panel, Picture, Shape
+from lapwing.answers.picture import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    PALE,
+    RED,
+    STYLE,
+    Marks,
+    Panel,
+    Picture,
+    Shape,
+)  # fmt: skip
 
-COLOURS = ("#1b6ca8", "#c8553d", "#5b8c5a", "#a9bccb")
-BLUE, PALE = "#1b6ca8", "#d9e3ea"
-INK, GREY = "#22303a", "#66747e"
-
-_STYLE: dict[str, Any] = {
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.labelcolor": GREY,
-    "axes.edgecolor": "#9aa7b0",
-    "axes.axisbelow": True,
-    "grid.color": PALE,
-    "grid.linewidth": 0.7,
-    "xtick.color": GREY,
-    "ytick.color": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+_COLOURS = (BLUE, RED, GREEN, "#a9bccb")
 _LONGEST = 34  # characters of a label
 
 
@@ -57,16 +51,14 @@ class Chart(Figure):
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes the figure as PNG or SVG, by the end of the path."""
     _write(figure, path, path.suffix.lower()[1:], dpi=170)
 
 
 def draw(picture: Picture) -> Figure:
-    """The picture as a figure."""
     with mpl.rc_context():
         mpl.rcdefaults()
         settings: Any = mpl.rcParams
-        settings.update(_STYLE)
+        settings.update(STYLE)
         columns, width, below = _size(picture)
         title = _wrapped(picture.title, int(10 * width), 4)
         condition = _wrapped(picture.condition, int(15 * width), 2) if picture.condition else []
@@ -115,7 +107,7 @@ def _header(figure: Figure, picture: Picture, title: list[str], condition: list[
     if picture.colours:
         names = [_plain(_short(f"{picture.colours}: {marks.name}")) for marks in picture.panels[0].marks]
         legend = figure.legend(
-            [Patch(color=colour) for colour in COLOURS[: len(names)]], names,
+            [Patch(color=colour) for colour in _COLOURS[: len(names)]], names,
             loc="upper left", bbox_to_anchor=(left, at - 0.05 / height), ncols=len(names), frameon=False,
             borderpad=0, borderaxespad=0, handlelength=1, handleheight=1,
         )  # fmt: skip
@@ -123,7 +115,6 @@ def _header(figure: Figure, picture: Picture, title: list[str], condition: list[
 
 
 def _caption(figure: Figure, lines: list[str]) -> None:
-    """What to know of the whole answer, below the panels."""
     width, height = figure.get_size_inches()
     for place, line in enumerate(reversed(lines)):
         at = (0.12 + 0.19 * place) / height
@@ -185,7 +176,7 @@ def _bars(axes: Axes, picture: Picture, panel: Panel) -> None:
     several, labels = len(panel.marks), picture.labels
     thick = (0.7 if several == 1 else 0.8) / several
     written = len(labels) * several <= 40
-    for nth, (marks, colour) in enumerate(zip(panel.marks, COLOURS, strict=False)):
+    for nth, (marks, colour) in enumerate(zip(panel.marks, _COLOURS, strict=False)):
         places = np.array(marks.places, float) + (nth - (several - 1) / 2) * thick
         axes.barh(places, marks.values, height=thick * (1 if several == 1 else 0.9), color=colour)
         _whiskers(axes, marks, places, min(3.0, 9 * thick))
@@ -229,8 +220,7 @@ def _write_values(axes: Axes, marks: Marks, places: Any) -> None:
 
 
 def _lines(axes: Axes, _: Picture, panel: Panel) -> None:
-    """A line with a band for each colour."""
-    for marks, colour in zip(panel.marks, COLOURS, strict=False):
+    for marks, colour in zip(panel.marks, _COLOURS, strict=False):
         places = [float(place) if isinstance(place, Fraction) else place for place in marks.places]
         axes.fill_between(places, marks.low, marks.high, color=colour, alpha=0.2, lw=0)
         dots = len(places) <= 80 or bool(np.isnan(marks.values).any())  # a point between two breaks has no line
@@ -262,7 +252,6 @@ def digits(marks: Marks) -> int:
 
 
 def number(value: float, decimals: int) -> str:
-    """A released number beside its mark."""
     return f"{value:.4g}" if abs(value) >= 1e9 else f"{value:,.{decimals}f}"
 
 

@@ -56,7 +56,6 @@ class Combined(Release):
 
     @property
     def entries(self) -> tuple[int, ...]:
-        """The ledger entries of the answers that were joined, in their order."""
         return tuple(sorted(entry for entry, _ in self.joined))
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,7 +66,6 @@ class Combined(Release):
         return {**facts, "ledger_entries": list(self.entries), "joined": joined}
 
     def methods(self) -> str:
-        """A sentence to put into a paper."""
         noise = [self._noise_words(index) for index in range(len(self.plan.measures))]
         return self._methods(f"{self._joined_words()}. Together they", noise, f", {_IF}").strip()
 
@@ -114,7 +112,6 @@ def check_combinable(outline: Outline) -> None:
 
 
 def combined(newest: Release, answers: Sequence[Stored]) -> Combined:
-    """All stored answers to the newest one's question, itself among them, as one."""
     ordered = sorted(answers, key=lambda answer: -answer[0])
     plans = [plan for _, plan, _ in ordered]
     measures = tuple(_joined([plan.measures[i] for plan in plans]) for i in range(len(newest.plan.measures)))

@@ -57,7 +57,6 @@ class Computed(Tabular):
 
     @property
     def entries(self) -> tuple[int, ...]:
-        """The ledger entries of its parts; public keys alone have none."""
         return tuple(sorted({part.entry for part in self.parts if part.entry}))
 
     @property
@@ -66,7 +65,6 @@ class Computed(Tabular):
         return max(self.entries, default=0)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
-        """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level = self._level(confidence)
         if (level, simultaneous) not in self._cache:
             self._cache[level, simultaneous] = (
@@ -95,11 +93,9 @@ class Computed(Tabular):
         return next((part.nothing for part in self.parts if part.nothing), "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Rows with intervals, price and methods, ready for JSON."""
         return to_dict(replace(self.table(), facts=self._facts))
 
     def methods(self) -> str:
-        """Sentences to put into a paper."""
         parts = [part.methods() for part in self.parts]
         if self._nothing:
             return " ".join(dict.fromkeys(parts))

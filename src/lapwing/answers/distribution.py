@@ -53,7 +53,6 @@ class Estimate:
     """The notes that are shown: what is really cut."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
         own = {"value": self.value, "low": self.low, "high": self.high}
         return {**own, "confidence": float(self.confidence), "notes": list(self.notes)}
 
@@ -139,7 +138,6 @@ class Distribution(Release):
         return Estimate(value, *ends, level, self._notes(), self._warnings())
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
-        """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""
         return count_table(Release.table(self, confidence, simultaneous=simultaneous), self.plan, [self.axis])
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
@@ -151,7 +149,6 @@ class Distribution(Release):
         return [*cells, number, shares]
 
     def _interval(self, first: int, last: int, level: Fraction, together: int = 1) -> tuple[float, float]:
-        """Of the count of a range."""
         middle, off = self.ranges.range(first, last), _error(self.ranges.mechanism, first, last, level, together)
         return middle - off, middle + off
 

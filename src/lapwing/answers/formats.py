@@ -148,7 +148,6 @@ def small(lines: Iterable[str]) -> str:
 
 
 def row(cells: Iterable[str], tag: str) -> str:
-    """A row of a table; `tag` is that of its cells."""
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 

@@ -59,7 +59,6 @@ class MarginalTable(Release):
         return self.tables.table(self.over)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
-        """The cells in the order of the columns, and their counts."""
         return count_table(Release.table(self, confidence, simultaneous=simultaneous), self.plan, self.axes)
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
@@ -115,29 +114,23 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
 
     @property
     def cost(self) -> Cost:
-        """What this answer cost now; 0 if it was stored."""
         return self.release.cost
 
     @property
     def entry(self) -> int:
-        """The number of its entry in the ledger."""
         return self.release.entry
 
     @property
     def total(self) -> MarginalTable:
-        """The number of rows."""
         return self._table(())
 
     def methods(self) -> str:
-        """A sentence to put into a paper."""
         return self.total.methods()
 
     def explain(self) -> Explanation:
-        """The exact price, what limits leave out and the method."""
         return self.total.explain()
 
     def to_dict(self) -> dict[str, Any]:
-        """All tables with intervals, price and method, ready for JSON."""
         tables = ((names, replace(table.table(), facts=dict)) for names, table in self.items())
         return {"tables": [{"over": list(names), **to_dict(table)} for names, table in tables], **self.total.facts()}
 
@@ -224,7 +217,6 @@ def _ordered(table: Table, names: Sequence[str]) -> list[str]:
 
 
 def _read_cells(cells: CellsPerAxis, names: Sequence[str]) -> list[int | None]:
-    """The number of cells asked for each column."""
     if not isinstance(cells, Mapping):
         return [cells] * len(names)
     sizes: dict[str, int | None] = {name.lower(): None for name in names}

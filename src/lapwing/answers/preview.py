@@ -51,7 +51,6 @@ class PricePreview(ABC):
         return Explanation("\n".join([*self.details(), *unaffordable, "Nothing was charged and no data were read."]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
         known = {"price": price(self.cost), "stored": self.stored, "fits": self.fits, **self.facts()}
         return {**known, "in_words": str(self), "explained": self.explain()}
 
@@ -74,8 +73,6 @@ class PricePreview(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What is shown of one table."""
-
     name: str
     about: tuple[str, ...]
     """Who is protected, and what one of them adds."""

@@ -9,7 +9,7 @@ Proof:      fix the training runs; they fix the events. Whether a test run hits 
             alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
             once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
             that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.
-            The number of runs is fixed before the first one; sequential.py is for those who want to stop early.
+            The number of runs is fixed before the first one; sequential.py may stop early.
 A rejection refutes the claim. The absence of one proves nothing: another event or other neighbours may break it, and a
 leak with a probability far below 1 / runs is not seen.
 Checked by: tests/lab/test_audit.py
@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.lab.claim import Claim, read_claim
 from lapwing.lab.event import Event, choose_event
-from lapwing.lab.outputs import Features, Outputs, counts_of, features, keep, same
+from lapwing.lab.outputs import Features, Outputs, counts_of, features, keep, read_pair, same
 from lapwing.lab.report import Audit, Finding, Sketch
 from lapwing.lab.sequential import Wealth
 from lapwing.lab.success_rate import lower, upper
@@ -65,24 +66,24 @@ def audit(
     """
     if not callable(mechanism):
         raise Misconfigured("`mechanism` cannot be called. Pass a function of the data.")
-    made = read_claim(claim, epsilon, delta, rho, mu)
+    claimed = read_claim(claim, epsilon, delta, rho, mu)
     n, level = count(runs, "runs", least=10), float(inside_unit(alpha, "alpha"))
-    left, right = _pair(neighbours)
-    report_step = step or (lambda _: None)
-    draw: Callable[[Any, int], Outputs] = (
-        (lambda data, k: _run_many(mechanism, data, k))
-        if flag(many, "many")
-        else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
-    )
-    if flag(early, "early"):
-        return _checked(*_audit_early(draw, left, right, made, n, level, report_step))
+    left, right = read_pair(neighbours)
+    draw = partial(_run_many if flag(many, "many") else _run_each, mechanism)
+    wealth = Wealth(claimed, level) if flag(early, "early") else None
     samples: tuple[list[Any], list[Any]] = ([], [])
-    for size in _blocks(n):
+    for size in _blocks(n) if wealth is None else wealth.batches(n):
         for sample, data in zip(samples, (left, right), strict=True):
             sample.append(draw(data, size))
-        report_step(sum(map(len, samples[0])))
+        if wealth is not None:
+            wealth.play(_joined(samples[0]), _joined(samples[1]), size)
+        if step is not None:
+            step(sum(map(len, samples[0])))
+        if wealth is not None and wealth.rejects:
+            break
     outputs = _joined(samples[0]), _joined(samples[1])
-    return _checked(audit_outputs(*outputs, made, alpha=level), *outputs)
+    found = audit_outputs(*outputs, claimed, alpha=level) if wealth is None else wealth.report()
+    return _checked(found, *outputs)
 
 
 def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
@@ -110,14 +111,10 @@ def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float =
     training = int(len(left) * TRAINING_SHARE), int(len(right) * TRAINING_SHARE)
     seen = features(left, right, training)
     level = float(inside_unit(alpha, "alpha")) / (4 * len(claim.points))
-    found, sketches = [], []
-    for point in claim.points:
-        for way in (0, 1):
-            event, finding = _examine(seen, training, point, way, level)
-            found.append(finding)
-            sketches.append((finding.excess, event))
-    best = max(sketches, key=lambda pair: pair[0])[1]
-    return Audit(claim, min(len(left), len(right)), alpha, tuple(found), _sketch(seen, best, training))
+    examined = [_examine(seen, training, point, way, level) for point in claim.points for way in (0, 1)]
+    best, _ = max(examined, key=lambda pair: pair[1].excess)
+    findings = tuple(finding for _, finding in examined)
+    return Audit(claim, min(len(left), len(right)), alpha, findings, _sketch(seen, best, training))
 
 
 def _examine(
@@ -136,42 +133,30 @@ def _examine(
     return event, Finding(point[0], point[1], bound, words, ("left", "right")[way], low, high)
 
 
-def _audit_early(
-    draw: Callable[[Any, int], Outputs], left: Any, right: Any, claim: Claim, runs: int, alpha: float, report_step: Step
-) -> tuple[Audit, Outputs, Outputs]:
-    wealth = Wealth(claim, alpha)
-    samples: tuple[list[Any], list[Any]] = ([], [])
-    for size in wealth.batches(runs):
-        for sample, data in zip(samples, (left, right), strict=True):
-            sample.append(draw(data, size))
-        wealth.play(_joined(samples[0]), _joined(samples[1]), size)
-        report_step(wealth.runs)
-        if wealth.rejects:
-            break
-    return wealth.report(), _joined(samples[0]), _joined(samples[1])
-
-
-def _run(mechanism: Callable[[Any], Any], data: Any) -> Any:
-    try:
-        made = mechanism(data)
-    except Exception as error:  # noqa: BLE001 (whether it fails is part of the output)
-        made = error
-    return keep(made)
+def _run_each(mechanism: Callable[[Any], Any], data: Any, n: int) -> list[Any]:
+    outputs = []
+    for _ in range(n):
+        try:
+            output = mechanism(data)
+        except Exception as error:  # noqa: BLE001 (whether it fails is part of the output)
+            output = error
+        outputs.append(keep(output))
+    return outputs
 
 
 def _run_many(mechanism: Callable[[Any, int], Any], data: Any, n: int) -> Outputs:
-    """What the function returned, if it is one output for each of n runs."""
-    made = mechanism(data, n)
-    rows: Any = made if isinstance(made, np.ndarray) and made.ndim else None
-    if isinstance(made, Sized) and isinstance(made, Iterable) and not isinstance(made, _NO_LISTS):
-        rows = list(made)
+    """One output for each of n runs."""
+    returned = mechanism(data, n)
+    rows: Any = returned if isinstance(returned, np.ndarray) and returned.ndim else None
+    if isinstance(returned, Sized) and isinstance(returned, Iterable) and not isinstance(returned, _NO_LISTS):
+        rows = list(returned)
     if rows is None or len(rows) != n:
-        returned = shown(made) if rows is None else f"{len(rows)} outputs"
+        got = shown(returned) if rows is None else f"{len(rows)} outputs"
         raise Misconfigured(
             f"with `many`, `mechanism(data, {n})` must return a list or an array of {n} outputs. "
-            f"It returned {returned}. Return one output for each run, or leave out `many`."
+            f"It returned {got}. Return one output for each run, or leave out `many`."
         )
-    return rows.copy() if rows is made and rows.dtype != object else [keep(output) for output in rows]
+    return rows.copy() if rows is returned and rows.dtype != object else [keep(output) for output in rows]
 
 
 def _blocks(runs: int) -> Iterator[int]:
@@ -194,11 +179,3 @@ def _sketch(seen: Features, event: Event, training: tuple[int, int]) -> Sketch:
     counts = [counts_of(side[event.feature][start:], event.edges) for side, start in sides]
     shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]
     return Sketch(seen.names[event.feature], event.edges, shares[0], shares[1], event.cells)
-
-
-def _pair(neighbours: Any) -> tuple[Any, Any]:
-    try:
-        left, right = neighbours
-    except (TypeError, ValueError):
-        raise Misconfigured("`neighbours` must be a pair: the data with one unit and without it.") from None
-    return left, right

@@ -25,12 +25,10 @@ class Event:
     merit: float
 
     def holds(self, columns: list[Floats]) -> Flags:
-        """In which runs it happened."""
         held: Flags = self.cells[cell_of(columns[self.feature], self.edges)]
         return held
 
     def describe(self, name: str, categories: tuple[str, ...] = ()) -> str:
-        """The event in words."""
         if categories and len(categories) <= len(self.edges):
             places = [int(edge) for edge, held in zip(self.edges, self.cells[:-2], strict=True) if held]
             listed = [categories[place] for place in places if place < len(categories)]

@@ -74,7 +74,6 @@ def check_truths(_: Any, left: tuple[Any, ...], right: tuple[Any, ...]) -> str |
 
 
 def check_value(mechanism: Any, left: tuple[Any, ...], right: tuple[Any, ...]) -> str | None:
-    """One number of a sparse-vector run."""
     return _additive(mechanism, left[0], right[0], lambda gaps: abs(gaps[0]), "value")
 
 
@@ -163,7 +162,6 @@ class Recording:
     """A mechanism that was used and cannot be replayed."""
 
     def stop(self, problem: str) -> NoReturn:
-        """Ends the run."""
         self.stopped = True
         self.problems.append(problem)
         raise Stopped(problem)

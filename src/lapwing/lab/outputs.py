@@ -58,7 +58,6 @@ class _Form:
 
 
 def features(left: Outputs, right: Outputs, training: Training) -> Features:
-    """The features of both samples."""
     form = _form_of([_types_of(left, training[0]), _types_of(right, training[1])])
     categories: dict[str, tuple[str, ...]] = {}
     if form is not None:
@@ -107,7 +106,6 @@ def _of_type(kind: type) -> _Form:
 
 
 def _form_of(forms: list[list[_Form | None]]) -> _Form | None:
-    """The one form that all outputs have, or None."""
     found = {form for sample in forms for form in sample}
     form = found.pop() if len(found) == 1 else None
     return form if form is not None and len(form.numbers) == 1 else None
@@ -162,7 +160,6 @@ def cell_of(values: Floats, edges: Floats) -> Integers:
 
 
 def counts_of(values: Floats, edges: Floats) -> Integers:
-    """How many values each cell holds."""
     return np.bincount(cell_of(values, edges), minlength=len(edges) + 2)
 
 
@@ -259,6 +256,15 @@ def _likelihood(left: list[Floats], right: list[Floats], training: Training) -> 
         score_left += ratio[cell_of(a, edges)]
         score_right += ratio[cell_of(b, edges)]
     return score_left, score_right
+
+
+def read_pair(neighbours: Any) -> tuple[Any, Any]:
+    """Both neighbours."""
+    try:
+        left, right = neighbours
+    except (TypeError, ValueError):
+        raise Misconfigured("`neighbours` must be a pair: the data with one unit and without it.") from None
+    return left, right
 
 
 def same(left: Any, right: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lapwing.answers.formats import load, picture_path
+from lapwing.answers.picture import BLUE, GREEN, GREY, INK, RED, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,24 +18,10 @@ if TYPE_CHECKING:
     from lapwing.lab.attacks.attempt import Attacked, View
     from lapwing.lab.report import Audit, Sketch
 
-BLUE, RED, GREEN, PALE, INK, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea", "#22303a", "#66747e"
 GOLD = "#c9a227"
 SYSTEMS = {"unprotected": GREY, "naive noise": RED, "Lapwing": BLUE}
 """The colour of each system, wherever it is drawn."""
-_STYLE: dict[str, Any] = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": GREY,
-    "axes.edgecolor": "#9aa7b0",
-    "axes.axisbelow": True,
-    "grid.color": PALE,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+_STYLE = {**STYLE, "font.size": 10, "axes.titlesize": 11, "grid.linewidth": 0.8, "ytick.color": GREY}
 
 
 def canvas(width: float, height: float, columns: int = 1, **layout: Any) -> tuple[Figure, list[Axes]]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.lab.intercept import Recording, Stopped, intercepting
-from lapwing.lab.outputs import keep, same
+from lapwing.lab.outputs import keep, read_pair, same
 from lapwing.numbers import Number, below_one, nonnegative
 from lapwing.privacy.loss import Loss
 
@@ -43,23 +43,16 @@ class Replay:
         return bool(self.problems)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "rejected": self.rejected,
-            "problems": list(self.problems),
-            "releases": self.releases,
-            "loss": self.loss,
-            "message": str(self),
-        }
+        facts = {"problems": list(self.problems), "releases": self.releases, "loss": self.loss}
+        return {"rejected": self.rejected, **facts, "message": str(self)}
 
     def __str__(self) -> str:
         if not self.problems and not self.releases:
             return "Nothing to replay: the function uses no mechanism, and its result is the same on both neighbours."
         lost = f"{self.releases} release{'s' if self.releases != 1 else ''}, {self.loss} in all"
         if not self.problems:
-            return (
-                f"No violation found in this pair: {lost}.\nOne pair is not all pairs: try small and extreme ones too."
-            )
+            advice = "One pair is not all pairs: try small and extreme ones too."
+            return f"No violation found in this pair: {lost}.\n{advice}"
         return "\n".join([f"Rejected ({lost}):", *(f"- {problem}" for problem in self.problems)])
 
 
@@ -75,10 +68,7 @@ def replay(
     With `epsilon` the mechanisms together must not lose more; if the function charges a `Filter`, not more than it
     charges.
     """
-    try:
-        left, right = neighbours
-    except (TypeError, ValueError):
-        raise Misconfigured("`neighbours` must be a pair: the data with one unit and without it.") from None
+    left, right = read_pair(neighbours)
     below_one(delta, "delta")
     problems: list[str] = []
     recorded, result = _run(function, left, None)
@@ -91,9 +81,9 @@ def replay(
     for data, other in ((left, right), (right, left)):
         first, seen = _run(function, data, None)
         second, other_seen = _run(function, other, first)
-        problems += (
-            second.problems if second.stopped else [*second.problems, *_compare(first, seen, second, other_seen)]
-        )
+        problems += second.problems
+        if not second.stopped:
+            problems += _compare(first, seen, second, other_seen)
     problems += _overspent(recorded, epsilon, delta)
     if not problems and (result is None or isinstance(result, Exception)):
         did = "returned None" if result is None else f"raised {type(result).__qualname__}: {result}"
@@ -119,7 +109,7 @@ def _run(function: Callable[[Any], Any], data: Any, answers: Recording | None) -
 
 
 def _compare(first: Recording, seen: Any, second: Recording, other: Any) -> list[str]:
-    """What is wrong with the results, given the same released numbers."""
+    """How the results differ, given the same released numbers."""
     calls, others = len(first.calls), len(second.calls)
     if others < calls or len(second.spent) < len(first.spent):
         charges, other_charges = len(first.spent), len(second.spent)
@@ -134,16 +124,15 @@ def _overspent(recorded: Recording, epsilon: Number | None, delta: Number) -> li
     total, paid = _total(recorded.losses), _total(recorded.spent)
     if total is None:
         return []
-    found = []
+    problems = []
     if epsilon is not None:
-        most = nonnegative(epsilon, "epsilon")
-        lost = _epsilon(total, delta)
+        most, lost = nonnegative(epsilon, "epsilon"), _epsilon(total, delta)
         if lost is None or lost > most:
             shown = f"epsilon = {float(lost):.6g}" if lost is not None else str(total)
-            found.append(f"the mechanisms lose {shown}, and epsilon = {float(most):.6g} is claimed")
+            problems.append(f"the mechanisms lose {shown}, and epsilon = {float(most):.6g} is claimed")
     if recorded.charging and (short := _short(total, paid)) is not None:
-        found.append(short)
-    return found
+        problems.append(short)
+    return problems
 
 
 def _short(total: Loss, paid: Loss | None) -> str | None:

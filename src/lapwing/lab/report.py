@@ -48,8 +48,6 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audit:
-    """The result of an audit."""
-
     claim: Claim
     runs: int
     alpha: float
@@ -86,20 +84,12 @@ class Audit:
         return f"{self.best.event}, more often on the {self.best.side}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        bound = self.epsilon_lower
+        bound, best = self.epsilon_lower, self.best
         return {
-            "claim": self.claim.text,
-            "rejected": self.rejected,
-            "runs": self.runs,
-            "alpha": self.alpha,
-            "epsilon_lower": bound if math.isfinite(bound) else None,
-            "delta": self.best.delta if self.best is not None else None,
-            "event": self.event,
-            "wealth": self.wealth,
-            "only_output": self.only,
-            "message": str(self),
-        }
+            "claim": self.claim.text, "rejected": self.rejected, "runs": self.runs, "alpha": self.alpha,
+            "epsilon_lower": bound if math.isfinite(bound) else None, "delta": None if best is None else best.delta,
+            "event": self.event, "wealth": self.wealth, "only_output": self.only, "message": str(self),
+        }  # fmt: skip
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Both distributions with the event, and the bound beside the claim; written to a PNG or SVG file if asked."""

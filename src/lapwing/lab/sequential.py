@@ -77,7 +77,6 @@ class Wealth:
             self._events[i] = _words(seen, event, way)
 
     def report(self) -> Audit:
-        """What was found."""
         best = self._events[max(range(len(self._logs)), key=self._logs.__getitem__)]
         return Audit(self._claim, self.runs, self._alpha, (), None, wealth=self.mean, bet=best)
 

@@ -221,8 +221,6 @@ def over(rows: StepRows, calls: tuple[WindowCall, ...], calculation: Calculation
 
 
 class _Windowed:
-    """One window function over the rows that are shown."""
-
     def __init__(self, rows: StepRows, exact: bool, call: WindowCall, calculation: Calculation) -> None:
         self.rows, self.exact, self.call, self.calculation = rows, exact, call, calculation
         self.parts, _ = codes([rows.columns[name].values for name in call.partition], rows.size)

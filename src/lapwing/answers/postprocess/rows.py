@@ -30,8 +30,6 @@ NO_ENDS = "an interval that it needs has no ends"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepColumn:
-    """One column."""
-
     type: Type
     values: Array
     """float64 for reals, with NaN for NULL; objects otherwise, with None."""
@@ -73,8 +71,6 @@ class StepColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRows:
-    """A table between two steps."""
-
     columns: Mapping[str, StepColumn]
     shown: Array
     sure: Array

@@ -42,7 +42,6 @@ class Attempt:
     """The most that its epsilon allows; None if it promises nothing."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
         rate = {"success": self.success.value, "interval": [self.success.low, self.success.high]}
         return {"system": self.system, "how": self.how, **rate, "trials": self.success.trials, "cap": self.cap}
 
@@ -73,7 +72,6 @@ class Attacked:
         return next(attempt for attempt in self.attempts if attempt.system == system)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
         attempts = [attempt.to_dict() for attempt in self.attempts]
         words = {"attack": self.name, "title": self.title, "secret": self.secret}
         return {**words, "attempts": attempts, "lesson": self.lesson}

@@ -72,6 +72,7 @@ def run_model() -> Attacked:
     }
     scores = {system: model[np.arange(len(labels)), labels] for system, model in models.items()}
     guesses = {system: score > _middle(score) for system, score in scores.items()}
+    exact = rate_of(guesses[_EXACT], hidden)
     common = np.mean(labels[~hidden] == np.bincount(labels[hidden]).argmax())
     right = {system: np.mean(model.argmax(axis=1)[~hidden] == labels[~hidden]) for system, model in models.items()}
     return Attacked(
@@ -89,7 +90,7 @@ def run_model() -> Attacked:
         "A model that remembers its patients gives them away. This does not show what noise does to a model: the "
         "private one is of another kind, and neither has learned much. On other people it is right for "
         f"{right[LAPWING]:.0%}, always giving the commonest answer for {common:.0%}. Without noise it is right for "
-        f"{right[_EXACT]:.0%}, and the attack for {rate_of(guesses[_EXACT], hidden).value:.0%}: the kind of model protects, not noise.",
+        f"{right[_EXACT]:.0%}, and the attack for {exact.value:.0%}: the kind of model protects, not noise.",
     )
 
 

@@ -41,7 +41,6 @@ def settle(hidden: Flags, others: int, *, absent: bool) -> dict[str, Array]:
 
 
 def open_town(columns: dict[str, Array], places: int, epsilon: float) -> Curator:
-    """A curator on the table with this budget."""
     import pyarrow as pa
 
     return open_experiment(

@@ -35,14 +35,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Lecture:
-    """A page of the course."""
-
     name: str
     page: str
 
     @property
     def title(self) -> str:
-        """Its heading."""
         return self.page.split("\n", 1)[0].removeprefix("# ")
 
     @property
@@ -65,7 +62,6 @@ class Lecture:
 
 
 def read_lecture(name: str) -> Lecture:
-    """The lecture of this name or number."""
     names = list(LECTURES)
     if name.isdecimal() and 1 <= int(name) <= len(names):
         name = names[int(name) - 1]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lapwing.lab.pictures import BLUE, GREEN, GREY, PALE, RED, canvas, saved
+from lapwing.answers.picture import BLUE, GREEN, GREY, PALE, RED
+from lapwing.lab.pictures import canvas, saved
 from lapwing.mechanisms import Exponential, Laplace, RandomizedResponse, laplace_or_gaussian
 from lapwing.numbers import Number
 from lapwing.privacy import PrivacyLoss, posterior
@@ -44,9 +45,8 @@ def draw_loss(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
         ("Laplace", PrivacyLoss.laplace(scale=scale), BLUE),
         ("Gaussian of the same variance", PrivacyLoss.gaussian(variance=2 * scale**2), RED),
     ):
-        axes.plot(
-            steps, [float(loss.tail(float(step))) for step in steps], color=colour, lw=2, ds="steps-post", label=name
-        )
+        tails = [float(loss.tail(float(step))) for step in steps]
+        axes.plot(steps, tails, color=colour, lw=2, ds="steps-post", label=name)
     axes.axvline(float(epsilon), color=GREY, lw=1, ls=(0, (4, 3)))
     axes.set(xlabel="privacy loss", ylabel="probability of more", ylim=(0, None))
     axes.set_title("Laplace noise never loses more than epsilon; Gaussian noise may")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lapwing.answers.picture import BLUE, PALE, RED
 from lapwing.data import births
 from lapwing.errors import BudgetExceeded
-from lapwing.lab.pictures import BLUE, PALE, RED, canvas, saved
+from lapwing.lab.pictures import canvas, saved
 from lapwing.mechanisms import Exponential, Laplace, NoisyMax, RandomizedResponse
 from lapwing.privacy import Budget, Filter
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def tour() -> Iterator[str]:
-    """The story, part by part."""
     names, counts = people_by_name()
     yield f"{counts.sum():,} people born in the United States in 2015, {names.size:,} first names."
     yield "\n".join(histogram(names[:10_000], counts[:10_000]))
@@ -126,5 +126,4 @@ def draw_tour(path: str | Path) -> Figure:
 
 
 def heading(text: str) -> tuple[str, str]:
-    """A line of text, underlined."""
     return text, "-" * len(text)
