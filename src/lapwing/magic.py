@@ -74,9 +74,7 @@ def _find_target(names: Mapping[str, Any], named: str | None) -> Any:
         return names[named]
     targets = {name: value for name, value in names.items() if not name.startswith("_") and _can_be_asked(value)}
     if not targets:
-        raise Misconfigured(
-            "there is nobody to ask. Make a variable first: hospital = lw.connect(url), or lw.open(...)."
-        )
+        raise Misconfigured("no variable is a curator or a connection. Make one: hospital = lw.connect(url).")
     if len({id(value) for value in targets.values()}) > 1:
         raise Misconfigured(f"several could be asked: {', '.join(sorted(targets))}. Say which: --on {min(targets)}.")
     return next(iter(targets.values()))

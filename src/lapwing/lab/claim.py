@@ -38,9 +38,8 @@ class Claim:
     def zcdp(cls, rho: Number) -> Claim:
         """rho-zCDP, by the (epsilon, delta) that follow from it."""
         value = positive(rho, "rho")
-        return _curve(
-            math.sqrt(2 * value), lambda e: float(delta_of_rho(value, round(e, 6))), f"rho = {float(value):.6g}"
-        )
+        text = f"rho = {float(value):.6g}"
+        return _curve(math.sqrt(2 * value), lambda e: float(delta_of_rho(value, round(e, 6))), text)
 
     @classmethod
     def gaussian(cls, mu: Number) -> Claim:
@@ -51,8 +50,7 @@ class Claim:
 
 def read_claim(claim: Any, epsilon: Number | None, delta: Number, rho: Number | None, mu: Number | None) -> Claim:
     """The one claim that was made: a claim, a loss, a mechanism with a loss, or numbers."""
-    made = [given for given in (claim, epsilon, rho, mu) if given is not None]
-    if len(made) != 1:
+    if sum(given is not None for given in (claim, epsilon, rho, mu)) != 1:
         raise Misconfigured("make one claim: epsilon (with delta, if you like), rho or mu. Pass for example epsilon=1.")
     if epsilon is not None:
         return Claim.dp(epsilon, delta)
@@ -73,6 +71,5 @@ def _of_loss(loss: Any) -> Claim:
 
 
 def _curve(spread: float, delta: Callable[[float], float], text: str) -> Claim:
-    ends = [round(at * spread, 6) for at in WHERE]
-    points = tuple((e, delta(e)) for e in ends)
+    points = ((e, delta(e)) for e in (round(at * spread, 6) for at in WHERE))
     return Claim(tuple((e, d) for e, d in points if d < 1), text)

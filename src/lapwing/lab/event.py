@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -25,15 +26,14 @@ class Event:
     merit: float
 
     def holds(self, columns: list[Floats]) -> Flags:
-        held: Flags = self.cells[cell_of(columns[self.feature], self.edges)]
-        return held
+        return np.asarray(self.cells[cell_of(columns[self.feature], self.edges)])
 
     def describe(self, name: str, categories: tuple[str, ...] = ()) -> str:
         if categories and len(categories) <= len(self.edges):
-            places = [int(edge) for edge, held in zip(self.edges, self.cells[:-2], strict=True) if held]
-            listed = [categories[place] for place in places if place < len(categories)]
-            said = listed[:4] + ["..."] * (len(listed) > 4) + ["anything else"] * bool(self.cells[-2])
-            return f"{name} is {' or '.join(said + ['missing'] * bool(self.cells[-1]))}"
+            codes = [int(edge) for edge, held in zip(self.edges, self.cells[:-2], strict=True) if held]
+            listed = [categories[code] for code in codes if code < len(categories)]
+            words = listed[:4] + ["..."] * (len(listed) > 4) + ["anything else"] * bool(self.cells[-2])
+            return f"{name} is {' or '.join(words + ['missing'] * bool(self.cells[-1]))}"
         ends = np.concatenate([[-np.inf], self.edges, [np.inf]])
         cuts = np.flatnonzero(np.diff(self.cells[:-1].astype(np.int8), prepend=0, append=0))
         pieces = [f"({ends[a]:.6g}, {ends[b]:.6g}]" for a, b in zip(cuts[::2], cuts[1::2], strict=True)]
@@ -46,9 +46,11 @@ def choose_event(
 ) -> Event:
     """The most promising event over all features: one that clearly breaks the claim, else the one that shows most."""
     pairs = enumerate(zip(likely, rare, strict=True))
-    found = [_best_events(i, a[: training[0]], b[: training[1]], *point) for i, (a, b) in pairs]
-    clearest = max((clear for clear, _ in found), key=_merit)
-    return clearest if clearest.merit > _CLEAR else max((high for _, high in found), key=_merit)
+    clear, high = zip(
+        *(_best_events(i, a[: training[0]], b[: training[1]], *point) for i, (a, b) in pairs), strict=True
+    )
+    clearest = max(clear, key=attrgetter("merit"))
+    return clearest if clearest.merit > _CLEAR else max(high, key=attrgetter("merit"))
 
 
 def _best_events(feature: int, likely: Floats, rare: Floats, epsilon: float, delta: float) -> tuple[Event, Event]:
@@ -75,7 +77,3 @@ def _best_events(feature: int, likely: Floats, rare: Floats, epsilon: float, del
         return Event(feature, edges, cells, float(merit[last]))
 
     return prefix(clear), prefix(high)
-
-
-def _merit(event: Event) -> float:
-    return event.merit

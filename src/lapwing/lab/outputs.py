@@ -13,8 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +24,6 @@ BINS = 64
 _MOST_CELLS = 4 * BINS
 _MOST_COORDINATES = 200  # beyond, only joint features are looked at
 
-_ROWS: frozenset[type] = frozenset([np.ndarray])
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 
 Outputs = Array | Sequence[Any]
@@ -44,21 +42,21 @@ class Features:
     categories: list[tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """What all training outputs are: numbers of these types, or rows of a fixed length in these containers."""
+class _Form(NamedTuple):
+    """What all training outputs are: numbers of this type, or rows of them of a fixed length in this container."""
 
-    containers: frozenset[type]
+    container: type | None
     length: int | None
-    numbers: frozenset[type]
+    number: type
 
     @property
     def real(self) -> bool:
-        return any(issubclass(kind, float | np.floating) for kind in self.numbers)
+        return issubclass(self.number, float | np.floating)
 
 
 def features(left: Outputs, right: Outputs, training: Training) -> Features:
-    form = _form_of([_types_of(left, training[0]), _types_of(right, training[1])])
+    forms = _forms(left, training[0]) | _forms(right, training[1])
+    form = forms.pop() if len(forms) == 1 else None
     categories: dict[str, tuple[str, ...]] = {}
     if form is not None:
         found = _numeric(_as_numbers(left, form), form), _numeric(_as_numbers(right, form), form)
@@ -70,50 +68,35 @@ def features(left: Outputs, right: Outputs, training: Training) -> Features:
         columns = [[sample[name] for name in coordinates] for sample in found]
         found[0]["likelihood"], found[1]["likelihood"] = _likelihood(columns[0], columns[1], training)
     names = [name for name in found[0] if len(coordinates) <= _MOST_COORDINATES or not name.startswith("value[")]
-    return Features(
-        names,
-        [found[0][name] for name in names],
-        [found[1][name] for name in names],
-        [categories.get(name, ()) for name in names],
-    )
+    left_columns, right_columns = ([sample[name] for name in names] for sample in found)
+    return Features(names, left_columns, right_columns, [categories.get(name, ()) for name in names])
 
 
-def _types_of(sample: Outputs, training: int) -> list[_Form | None]:
-    """The forms of the training runs: one for an array, else one for each kind of output; None if it is no number."""
+def _forms(sample: Outputs, training: int) -> set[_Form | None]:
+    """The forms of the training runs: that of an array, else that of each output; None if it is no number."""
     if isinstance(sample, np.ndarray) and sample.dtype.kind in "biuf" and sample.ndim <= 2 and sample.size:
-        scalar = frozenset([sample.dtype.type])
-        return [_Form(frozenset(), None, scalar) if sample.ndim == 1 else _Form(_ROWS, sample.shape[1], scalar)]
-    return list({_form(output) for output in sample[:training]})
+        number = sample.dtype.type
+        return {_Form(None, None, number) if sample.ndim == 1 else _Form(np.ndarray, sample.shape[1], number)}
+    return {_form(output) for output in sample[:training]}
 
 
 def _form(output: Any) -> _Form | None:
     kind: Any = type(output)
     if issubclass(kind, _NUMBERS):
-        return _of_type(kind)
+        return _Form(None, None, kind)
+    container = np.ndarray if isinstance(output, np.ndarray) else kind
     if isinstance(output, np.ndarray) and not output.ndim:  # a number in an array
-        return _Form(_ROWS, None, frozenset([output.dtype.type])) if output.dtype.kind in "biuf" else None
+        return _Form(container, None, output.dtype.type) if output.dtype.kind in "biuf" else None
     if isinstance(output, list | tuple) or (isinstance(output, np.ndarray) and output.ndim == 1):
-        kinds = frozenset(map(type, output))
-        containers = _ROWS if isinstance(output, np.ndarray) else frozenset([type(output)])
-        numbers = all(issubclass(kind, _NUMBERS) for kind in kinds)
-        return _Form(containers, len(output), kinds) if kinds and numbers else None
+        kinds: set[Any] = set(map(type, output))
+        if len(kinds) == 1 and issubclass(number := kinds.pop(), _NUMBERS):
+            return _Form(container, len(output), number)
     return None
-
-
-@cache
-def _of_type(kind: type) -> _Form:
-    return _Form(frozenset(), None, frozenset([kind]))
-
-
-def _form_of(forms: list[list[_Form | None]]) -> _Form | None:
-    found = {form for sample in forms for form in sample}
-    form = found.pop() if len(found) == 1 else None
-    return form if form is not None and len(form.numbers) == 1 else None
 
 
 def _as_numbers(sample: Outputs, form: _Form) -> Floats:
     """One row of floats for each output; NaN for an output of another form, which only a test run can have."""
-    if isinstance(sample, np.ndarray) and _types_of(sample, 0) == [form]:
+    if isinstance(sample, np.ndarray) and _forms(sample, 0) == {form}:
         return sample.astype(np.float64)
     other: Any = float("nan") if form.length is None else [float("nan")] * form.length
     return np.array([_floats(output) if _form(output) == form else other for output in sample], np.float64)
@@ -205,17 +188,13 @@ def _of_column(name: str, column: Floats, real: bool) -> dict[str, Floats]:
 
 
 def _of_scalar(name: str, part: Any) -> dict[str, float | Hashable]:
-    match part:
-        case bool() | np.bool_() | None | str() | bytes():
-            return {f"{name} as it is": repr(part)}
-        case int() | np.integer():
-            return {name: _float(part)}
-        case float() | np.floating():
-            kind = "NaN" if part != part else "infinite" if abs(part) == float("inf") else "finite"
-            bit = float(lowest_bit(np.array([part]))[0])
-            return {name: float(part), f"lowest bit of {name}": bit, f"kind of {name}": kind}
-        case _:
-            return {f"{name} as it is": repr(part)}
+    if isinstance(part, int | np.integer) and not isinstance(part, bool):
+        return {name: _float(part)}
+    if isinstance(part, float | np.floating):
+        kind = "NaN" if part != part else "infinite" if abs(part) == float("inf") else "finite"
+        bit = float(lowest_bit(np.array([part]))[0])
+        return {name: float(part), f"lowest bit of {name}": bit, f"kind of {name}": kind}
+    return {f"{name} as it is": repr(part)}
 
 
 def _tabulated(
@@ -223,24 +202,24 @@ def _tabulated(
 ) -> tuple[tuple[dict[str, Floats], dict[str, Floats]], dict[str, tuple[str, ...]]]:
     """One column for each feature that the training runs show. A run without the feature has NaN there."""
     seen = [*left[: training[0]], *right[: training[1]]]
-    made: tuple[dict[str, Floats], dict[str, Floats]] = ({}, {})
+    tables: tuple[dict[str, Floats], dict[str, Floats]] = ({}, {})
     categories: dict[str, tuple[str, ...]] = {}
     for name in dict.fromkeys(name for row in seen for name in row):
-        known: dict[Hashable, float] = {}
+        codes: dict[Hashable, float] = {}
         for row in seen:
             if name in row and not isinstance(row[name], float):
-                known.setdefault(row[name], float(len(known)))
-        for rows, columns in zip((left, right), made, strict=True):
-            columns[name] = np.array([_code(row.get(name), known) for row in rows], np.float64)
-        categories[name] = tuple(map(str, known))
-    return made, categories
+                codes.setdefault(row[name], float(len(codes)))
+        for rows, columns in zip((left, right), tables, strict=True):
+            columns[name] = np.array([_code(row.get(name), codes) for row in rows], np.float64)
+        categories[name] = tuple(map(str, codes))
+    return tables, categories
 
 
-def _code(value: float | Hashable, known: dict[Hashable, float]) -> float:
-    """A number as it is; a category by its place; NaN for a missing feature; beyond all places for a new category."""
+def _code(value: float | Hashable, codes: dict[Hashable, float]) -> float:
+    """A number as it is; the number of a category; NaN for a missing feature; beyond all numbers for a new category."""
     if isinstance(value, float):
         return value
-    return float("nan") if value is None else known.get(value, float(len(known)))
+    return float("nan") if value is None else codes.get(value, float(len(codes)))
 
 
 def _likelihood(left: list[Floats], right: list[Floats], training: Training) -> tuple[Floats, Floats]:

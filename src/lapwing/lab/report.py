@@ -109,8 +109,8 @@ class Audit:
         if best is None:
             return f"Nothing was audited at N = {self.runs:,}."
         at = f" at delta = {best.delta:.3g}" if best.delta else ""
-        sides = ("left", "right") if best.side == "left" else ("right", "left")
-        often, seldom = f"on the {sides[0]} at least {best.low:.4g}", f"on the {sides[1]} at most {best.high:.4g}"
+        other = "right" if best.side == "left" else "left"
+        often, seldom = f"on the {best.side} at least {best.low:.4g}", f"on the {other} at most {best.high:.4g}"
         seen = f"Event: {best.event}\n  {often}, {seldom}"
         odds = f"N = {self.runs:,} runs on each side, alpha = {self.alpha:g}"
         if self.rejected:

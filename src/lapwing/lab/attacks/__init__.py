@@ -25,15 +25,12 @@ ATTACKS = {
 """Each attack in a few words."""
 
 _HOMES = {
-    "membership": ("membership", "run_statistics"),
-    "model": ("membership", "run_model"),
-    "lowest-bit": ("lowest_bit", "run"),
-    "timing": ("timing_attack", "run"),
-}
+    "membership": ("membership", "run_statistics"), "model": ("membership", "run_model"),
+    "lowest-bit": ("lowest_bit", "run"), "timing": ("timing_attack", "run"),
+}  # fmt: skip
 
 
 def attack(name: str) -> Attacked:
-    """Runs one attack."""
     if name not in ATTACKS:
         raise Misconfigured(f"there is no attack {name!r}. Choose one of {', '.join(ATTACKS)}.")
     return _program(name)()
@@ -46,5 +43,4 @@ def _program(name: str) -> Callable[[], Attacked]:
 
 
 def attack_all() -> Iterator[Attacked]:
-    """Runs them all."""
     return (attack(name) for name in ATTACKS)

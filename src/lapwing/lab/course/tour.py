@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 def tour() -> Iterator[str]:
     names, counts = people_by_name()
     yield f"{counts.sum():,} people born in the United States in 2015, {names.size:,} first names."
-    yield "\n".join(histogram(names[:10_000], counts[:10_000]))
-    yield "\n".join(most_popular(names, counts))
-    yield "\n".join(auction())
-    yield "\n".join(randomized_response(names, counts))
-    yield "\n".join(budget())
+    largest = histogram(names[:10_000], counts[:10_000])
+    for part in (largest, most_popular(names, counts), auction(), randomized_response(names, counts), budget()):
+        yield "\n".join(part)
 
 
 def people_by_name() -> tuple[Any, Any]:
