@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
@@ -93,8 +93,8 @@ class Distribution(Release):
         Of values and whole numbers both ends count; a range of reals stops before `high`. Numbers beyond the bounds are
         in the outermost cells.
         """
-        first = 0 if low is None else _start(self.axis, low, "low")
-        last = self.axis.size if high is None else _stop(self.axis, high, "high")
+        first = 0 if low is None else _bound(self.axis, low, "low", stop=False)
+        last = self.axis.size if high is None else _bound(self.axis, high, "high", stop=True)
         if first > last:
             raise Misconfigured("`low` exceeds `high`. Swap them.")
         level = self._level(confidence)
@@ -116,7 +116,7 @@ class Distribution(Release):
         shares = self.ranges.cdf()
         if value is None:
             return shares
-        level, last = self._level(confidence), _stop(self.axis, value, "value")
+        level, last = self._level(confidence), _bound(self.axis, value, "value", stop=True)
         share = float(shares[last - 1]) if last else 0.0
         return self._estimate(share, self._share_interval(last, share, level), level)
 
@@ -172,11 +172,10 @@ class Distribution(Release):
             return axis.starts[cell]
         before = float(shares[cell - 1]) if cell else 0.0
         part = (float(share) - before) / (float(shares[cell]) - before) if shares[cell] > before else 0.5
-        part = max(0.0, min(1.0, part))
-        width = float(axis.edges[cell + 1] - axis.edges[cell])
+        within = max(0.0, min(1.0, part)) * float(axis.edges[cell + 1] - axis.edges[cell])
         if axis.type is Type.INTEGER:
-            return int(axis.edges[cell]) + max(0, math.ceil(part * width) - 1)
-        return float(axis.edges[cell]) + part * width
+            return int(axis.edges[cell]) + max(0, math.ceil(within) - 1)
+        return float(axis.edges[cell]) + within
 
     def _ends(self, first: int, last: int) -> tuple[Any, Any]:
         """The interval from the first value of one cell to the end of another."""
@@ -192,29 +191,19 @@ class Distribution(Release):
             off = [_error(self.ranges.mechanism, *ends, level, 2 * size) for ends in ((0, k), (k, size))]
             return float(sums[k] - q * sums[size]) + sign * ((1 - q) * off[0] + q * off[1])
 
-        first = _first(size, lambda k: margin(k, 1) >= 0)
-        last = _first(size, lambda k: margin(k, -1) >= 0)
+        first = bisect_left(range(1, size), True, key=lambda k: margin(k, 1) >= 0)
+        last = bisect_left(range(1, size), True, key=lambda k: margin(k, -1) >= 0)
         return min(first, last), last
 
 
 @lru_cache(maxsize=1 << 14)
 def _error(mechanism: RangeMechanism, low: int, high: int, confidence: Fraction, together: int) -> float:
-    """Of a range, known beforehand."""
     return mechanism.error(low, high, confidence, simultaneous=together)
 
 
 def _part(some: float, rest: float, empty: float) -> float:
     """The share of some in all; `empty` if there is nothing."""
     return some / (some + rest) if some + rest > 0 else empty
-
-
-def _first(size: int, holds: Callable[[int], bool]) -> int:
-    """The first cell k - 1 for which halving says that it holds after k cells; the last one if it never does."""
-    low, high = 1, size
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low - 1
 
 
 def ask_distribution(
@@ -231,30 +220,22 @@ def ask_distribution(
     if cells is not None:
         require_cut(axis)
     if None in axis.domain or axis.size < 2:
-        refuse(
-            "wrong-argument",
-            f"`{axis.name}`",
-            "a distribution needs at least two values in an order, and NULL has no place in it.",
-            "Count its groups with GROUP BY.",
-        )
+        why = "a distribution needs at least two values in an order, and NULL has no place in it."
+        refuse("wrong-argument", f"`{axis.name}`", why, "Count its groups with GROUP BY.")
     return make_workload(catalog, source, where, [axis])
 
 
 def axis_columns(axes: Sequence[Axis]) -> list[AnswerColumn]:
     """Every combination of cells as columns of an answer: the values, or where each cell begins and ends."""
     columns, names, sizes = [], [axis.name for axis in axes], [axis.size for axis in axes]
-    places = np.indices(sizes).reshape(len(axes), math.prod(sizes))
-    for axis, rows in zip(axes, places.tolist(), strict=True):
-        cells = axis.cells
-        columns.append(AnswerColumn(axis.name, axis.type, objects([_plain(cells[i][0]) for i in rows])))
+    indices = np.indices(sizes).reshape(len(axes), math.prod(sizes))
+    for axis, rows in zip(axes, indices.tolist(), strict=True):
+        cells = [[float(end) if isinstance(end, Fraction) else end for end in cell] for cell in axis.cells]
+        columns.append(AnswerColumn(axis.name, axis.type, objects([cells[i][0] for i in rows])))
         if axis.edges:
             names.append(fresh(f"{axis.name}_to", names))
-            columns.append(AnswerColumn(names[-1], axis.type, objects([_plain(cells[i][1]) for i in rows])))
+            columns.append(AnswerColumn(names[-1], axis.type, objects([cells[i][1] for i in rows])))
     return columns
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, Fraction) else value
 
 
 def count_table(table: AnswerTable, plan: Plan, axes: Sequence[Axis]) -> AnswerTable:
@@ -263,29 +244,16 @@ def count_table(table: AnswerTable, plan: Plan, axes: Sequence[Axis]) -> AnswerT
     return replace(table, title=f"COUNT(*) of {plan.table.name}{f' by {by}' if by else ''}", binned=True)
 
 
-def _start(axis: Axis, value: Any, name: str) -> int:
-    """The first cell of a range that begins here."""
-    return _edge(axis, value, name) if _is_cut(axis) else _cell(axis, axis.starts, value, name)
-
-
-def _stop(axis: Axis, value: Any, name: str) -> int:
-    """The first cell after a range that ends here."""
-    if _is_cut(axis):
+def _bound(axis: Axis, value: Any, name: str, *, stop: bool) -> int:
+    """The first cell of a range that begins here, or the first one after a range that ends here."""
+    if axis.edges and axis.type is Type.REAL:
         return _edge(axis, value, name)
-    return _cell(axis, [last for _, last in axis.cells], value, name) + 1
-
-
-def _is_cut(axis: Axis) -> bool:
-    return bool(axis.edges) and axis.type is Type.REAL
-
-
-def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
-    wanted: Any = value
+    ends, wanted = [last for _, last in axis.cells] if stop else axis.starts, value
     if axis.type is Type.DATE and isinstance(value, str):
         with suppress(ValueError):
             wanted = date.fromisoformat(value)
     if wanted in ends and isinstance(wanted, bool) == (axis.type is Type.BOOLEAN):
-        return ends.index(wanted)
+        return int(ends.index(wanted)) + stop
     some = ", ".join(map(text_of, ends[:6]))
     raise Misconfigured(
         f"`{name}` is {value!r}, which is not an end of a cell of `{axis.name}`. Pass one of {some}, ..."
@@ -294,11 +262,11 @@ def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
 
 def _edge(axis: Axis, value: Any, name: str) -> int:
     """The edge that is meant; reals may be off by a millionth of a cell."""
-    number, width = exact(value, name), axis.edges[1] - axis.edges[0]
-    place = bisect_left(axis.edges, number - width * _NEAR)
-    if place < len(axis.edges) and abs(axis.edges[place] - number) <= width * _NEAR:
-        return place
-    near = axis.edges[max(0, place - 1) : place + 1]
+    number, slack = exact(value, name), (axis.edges[1] - axis.edges[0]) * _NEAR
+    index = bisect_left(axis.edges, number - slack)
+    if index < len(axis.edges) and abs(axis.edges[index] - number) <= slack:
+        return index
+    near = axis.edges[max(0, index - 1) : index + 1]
     raise Misconfigured(
         f"`{name}` is {value}, which is not an edge of a cell of `{axis.name}`. "
         f"Pass {' or '.join(f'{float(edge):.6g}' for edge in near)}, or ask with other `cells`."

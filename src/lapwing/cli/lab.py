@@ -261,7 +261,7 @@ def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
 
 
 def _claim(epsilon: str | None, delta: str, rho: str | None, mu: str | None) -> Any:
-    from lapwing.lab.claim import read_claim
+    from lapwing.lab.report import read_claim
 
     given = {"epsilon": epsilon, "rho": rho, "mu": mu}
     numbers = {name: None if text is None else _number(text, name) for name, text in given.items()}

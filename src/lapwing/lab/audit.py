@@ -9,7 +9,7 @@ Proof:      fix the training runs; they fix the events. Whether a test run hits 
             alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
             once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
             that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.
-            The number of runs is fixed before the first one; sequential.py may stop early.
+            The number of runs is fixed before the first one; a `Wealth` may stop early.
 A rejection refutes the claim. The absence of one proves nothing: another event or other neighbours may break it, and a
 leak with a probability far below 1 / runs is not seen.
 Checked by: tests/lab/test_audit.py
@@ -27,17 +27,19 @@ import numpy as np
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.lab.claim import Claim, read_claim
-from lapwing.lab.event import Event, choose_event
-from lapwing.lab.outputs import Features, Outputs, counts_of, features, keep, read_pair, same
-from lapwing.lab.report import Audit, Finding, Sketch
-from lapwing.lab.sequential import Wealth
+from lapwing.lab.outputs import Event, Features, Outputs, choose_event, counts_of, features, keep, read_pair, same
+from lapwing.lab.report import Audit, Claim, Finding, Sketch, read_claim
 from lapwing.lab.success_rate import lower, upper
 from lapwing.numbers import Number, count, flag, inside_unit, shown
 
 TRAINING_SHARE = 0.3
 RUNS = 30_000
 ALPHA = 1e-3
+SIDES = ("left", "right")
+FIRST = 250
+"""Runs of the first batch, which nothing is bet on; later batches double what was run so far."""
+_BOLDEST = 0.95
+_STAKES = 60
 _NO_LISTS = (str, bytes, Mapping, Set, np.ndarray)
 
 Step = Callable[[int], None]
@@ -62,7 +64,7 @@ def audit(
     """Runs a mechanism on two neighbours and reports whether the runs refute its claim.
 
     `mechanism(data)` makes one release; an exception is an output like any other. With `many`, `mechanism(data, n)`
-    returns a list or array of n independent releases. `early` stops at the first rejection, validly (sequential.py).
+    returns a list or array of n independent releases. `early` stops at the first rejection, validly (`Wealth`).
     """
     if not callable(mechanism):
         raise Misconfigured("`mechanism` cannot be called. Pass a function of the data.")
@@ -129,8 +131,11 @@ def _examine(
     hits, runs = [int(alone.holds(columns).sum()) for columns in tested], [len(columns[0]) for columns in tested]
     low, high = lower(hits[0], runs[0], level), upper(hits[1], runs[1], level)
     bound = math.log((low - point[1]) / high) if low > point[1] else -math.inf
-    words = event.describe(seen.names[event.feature], seen.categories[event.feature])
-    return event, Finding(point[0], point[1], bound, words, ("left", "right")[way], low, high)
+    return event, Finding(point[0], point[1], bound, _words(seen, event), SIDES[way], low, high)
+
+
+def _words(seen: Features, event: Event) -> str:
+    return event.describe(seen.names[event.feature], seen.categories[event.feature])
 
 
 def _run_each(mechanism: Callable[[Any], Any], data: Any, n: int) -> list[Any]:
@@ -179,3 +184,80 @@ def _sketch(seen: Features, event: Event, training: tuple[int, int]) -> Sketch:
     counts = [counts_of(side[event.feature][start:], event.edges) for side, start in sides]
     shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]
     return Sketch(seen.names[event.feature], event.edges, shares[0], shares[1], event.cells)
+
+
+class Wealth:
+    """Stopping at the first rejection, validly: a bet against the claim.
+
+    Runs come in pairs, one on each neighbour, in batches. For every point (e, d) of the claim and both directions a
+    gambler bets that the event is more likely than the claim allows: with 1[X in E] - e^e 1[Y in E] - d as the payoff
+    of a pair (X, Y), wealth is multiplied by 1 + stake * payoff. Event and stake of a batch are chosen by the batches
+    before it. It gives no bound on epsilon beyond the verdict.
+
+    Guarantee:  if runs are independent and the claim is true, the mean wealth ever reaches 1 / alpha with probability
+                at most alpha, whatever the number of runs and whenever one stops.
+    Proof:      given the past, E and the stake are fixed, and E[payoff] = P[E | x] - e^e P[E | y] - d <= 0. The payoff
+                is at least -(e^e + d), and the stake at most 0.95 / (e^e + d), so no factor is negative. So each wealth
+                is a nonnegative supermartingale that starts at 1, and so is the mean of all. Ville's inequality.
+    Checked by: tests/lab/test_sequential.py
+    """
+
+    def __init__(self, claim: Claim, alpha: float) -> None:
+        self._claim, self._alpha = claim, alpha
+        self._bets = [(point, way) for point in claim.points for way in (0, 1)]
+        self._logs = [0.0] * len(self._bets)
+        self._events = ["none yet"] * len(self._bets)
+        self.runs = 0
+
+    @property
+    def mean(self) -> float:
+        """The wealth of all gamblers, per unit that they brought."""
+        most = max(self._logs)
+        return math.exp(min(700.0, most + math.log(sum(math.exp(log - most) for log in self._logs) / len(self._logs))))
+
+    @property
+    def rejects(self) -> bool:
+        return self.mean >= 1 / self._alpha
+
+    def batches(self, runs: int) -> Iterator[int]:
+        """The sizes of the batches, `runs` in all."""
+        done = 0
+        while done < runs:
+            size = min(max(FIRST, done), runs - done)
+            yield size
+            done += size
+
+    def play(self, left: Outputs, right: Outputs, size: int) -> None:
+        """Bets on the last `size` runs, by the runs before them."""
+        before = self.runs
+        self.runs = before + size
+        if not before:
+            return
+        seen = features(left, right, (before, before))
+        for i, (point, way) in enumerate(self._bets):
+            sides = (seen.left, seen.right) if way == 0 else (seen.right, seen.left)
+            event = choose_event(sides[0], sides[1], (before, before), point)
+            hits = [event.holds(side) for side in sides]
+            stake = _stake(hits[0][:before].mean(), hits[1][:before].mean(), before, point)
+            payoff = hits[0][before:] - math.exp(point[0]) * hits[1][before:] - point[1]
+            self._logs[i] += float(np.log1p(stake * payoff).sum())
+            self._events[i] = f"{_words(seen, event)}, more often on the {SIDES[way]}"
+
+    def report(self) -> Audit:
+        best = self._events[max(range(len(self._logs)), key=self._logs.__getitem__)]
+        return Audit(self._claim, self.runs, self._alpha, (), None, wealth=self.mean, bet=best)
+
+
+def _stake(likely: float, rare: float, runs: int, point: tuple[float, float]) -> float:
+    """The stake with the largest expected log of wealth, by what was seen, a little pessimistic; 0 if none helps."""
+    factor, delta = math.exp(point[0]), point[1]
+    a = max(likely - 0.5 * math.sqrt(likely * (1 - likely) / runs), 0.0)
+    b = min(rare + 0.5 * math.sqrt(max(rare * (1 - rare), 1 / runs) / runs), 1.0)
+    stakes: Floats = np.linspace(0, _BOLDEST / (factor + delta), _STAKES)
+    growth = (
+        a * b * np.log1p(stakes * (1 - factor - delta))
+        + a * (1 - b) * np.log1p(stakes * (1 - delta))
+        + (1 - a) * b * np.log1p(-stakes * (factor + delta))
+        + (1 - a) * (1 - b) * np.log1p(-stakes * delta)
+    )
+    return float(stakes[int(np.argmax(growth))])

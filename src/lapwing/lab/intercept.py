@@ -87,13 +87,10 @@ def _additive(
     gaps = _gaps(left, right)
     if gaps is None:
         return "a value is not a finite number"
-    moved = norm(gaps)
-    if moved <= mechanism.sensitivity**power:
+    moved, most = norm(gaps), mechanism.sensitivity
+    if moved <= most**power:
         return None
-    return (
-        f"the value moves by {float(moved) ** (1 / power):.6g} in {name}, "
-        f"and the sensitivity is {float(mechanism.sensitivity):.6g}"
-    )
+    return f"the value moves by {float(moved) ** (1 / power):.6g} in {name}, and the sensitivity is {float(most):.6g}"
 
 
 def _gaps(left: Any, right: Any) -> list[Fraction] | None:
@@ -111,21 +108,17 @@ def _listed(values: Any) -> list[Any]:
     return list(values.to_pylist()) if hasattr(values, "to_pylist") else list(values)
 
 
+_OF_SCORES = (mechanisms.Exponential, mechanisms.NoisyMax, mechanisms.PermuteAndFlip, mechanisms.TopK)
+_OF_ROWS = (
+    *(mechanisms.Mean, mechanisms.Variance, mechanisms.PairMoments, mechanisms.Quantile, mechanisms.Quantiles),
+    *(mechanisms.SmoothMedian, mechanisms.ProposedMedian),
+)
 CHECKS: dict[tuple[type, str], Check] = {
     (mechanisms.Laplace, "__call__"): check_sum,
     (mechanisms.Gaussian, "__call__"): check_root,
-    (mechanisms.Exponential, "choose"): check_scores,
-    (mechanisms.NoisyMax, "choose"): check_scores,
-    (mechanisms.PermuteAndFlip, "choose"): check_scores,
-    (mechanisms.TopK, "choose"): check_scores,
     (mechanisms.RandomizedResponse, "respond"): check_truths,
-    (mechanisms.Mean, "__call__"): check_rows,
-    (mechanisms.Variance, "__call__"): check_rows,
-    (mechanisms.PairMoments, "__call__"): check_rows,
-    (mechanisms.Quantile, "__call__"): check_rows,
-    (mechanisms.Quantiles, "__call__"): check_rows,
-    (mechanisms.SmoothMedian, "__call__"): check_rows,
-    (mechanisms.ProposedMedian, "__call__"): check_rows,
+    **{(kind, "choose"): check_scores for kind in _OF_SCORES},
+    **{(kind, "__call__"): check_rows for kind in _OF_ROWS},
 }
 """What may be called, and how its inputs are compared."""
 RUNS = (mechanisms.AboveThreshold, mechanisms.Sparse, mechanisms.NumericSparse)

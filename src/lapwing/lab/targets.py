@@ -109,14 +109,12 @@ def run_program(path: str) -> Callable[[Any, int], list[Any]]:
         outputs: list[Any] = []
         while len(outputs) < runs:
             missing = runs - len(outputs)
+            command = [program, text, str(missing)]
             try:
-                done = subprocess.run(
-                    [program, text, str(missing)], capture_output=True, text=True, timeout=_LONGEST, check=False
-                )
+                done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST, check=False)
             except subprocess.TimeoutExpired:
-                raise Misconfigured(
-                    f"{path} took longer than {_LONGEST} s for {missing} releases. Ask for fewer with --runs."
-                ) from None
+                why = f"{path} took longer than {_LONGEST} s for {missing} releases."
+                raise Misconfigured(f"{why} Ask for fewer with --runs.") from None
             lines = done.stdout.splitlines()[:missing]
             outputs += map(read_data, lines)
             if len(lines) < missing:

@@ -22,10 +22,9 @@ import numpy as np
 
 from lapwing.arrays import Array, Integers
 from lapwing.lab.audit import audit_outputs
-from lapwing.lab.claim import Claim
 from lapwing.lab.outputs import Outputs
 from lapwing.lab.random_people import draw_float_laplace, draw_normals, draw_uniforms, draw_whole_laplace
-from lapwing.lab.report import Audit
+from lapwing.lab.report import Audit, Claim
 from lapwing.mechanisms import Laplace
 from lapwing.privacy.budget import Budget
 from lapwing.privacy.filter import Filter

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lapwing.answers.columns import ranks
-from lapwing.answers.interval_arithmetic import Box, exactly, is_empty
+from lapwing.answers.interval_arithmetic import Box, exactly, is_empty, widened
 from lapwing.answers.postprocess.rows import (
     CHOSEN_ROWS,
     NO_ENDS,
@@ -45,13 +45,6 @@ MONOTONE = frozenset({"sum", "avg", "min", "max", "median", "quantile_cont"})
 _FIRST = frozenset({"any_value", "arg_max", "arg_min"})
 """Functions that take the first of equal rows."""
 _BLUR = 2.0**-40  # more than adding up a million numbers in any order can lose
-
-
-def _widened(box: Box) -> Box:
-    """The box with room for rounding."""
-    low, high = box
-    finite = np.isfinite(low) & np.isfinite(high)
-    return np.where(finite, low - _BLUR * np.abs(low), low), np.where(finite, high + _BLUR * np.abs(high), high)
 
 
 def fold(rows: StepRows, step: Fold, calculation: Calculation) -> StepRows:
@@ -104,7 +97,7 @@ class _Folded:
         box = self._box(call, arguments)
         if box is None:
             return unboxed(call.type, values, NO_SPREAD if self.rows.exact else CHOSEN_ROWS)
-        low, high = _widened(box)
+        low, high = widened(box, _BLUR)
         return StepColumn(call.type, values, low, high, None, NO_ENDS if np.isnan(low).any() else None)
 
     def _box(self, call: FoldCall, arguments: Sequence[StepColumn]) -> Box | None:
@@ -279,7 +272,7 @@ class _Windowed:
         low, high = (as_values(self._run(call.function, [end]), Type.REAL) for end in ends)
         missing = StepColumn(Type.REAL, np.where(np.isnan(ends[0].values) & there, 1.0, 0.0))
         open_ = as_values(self._run("max", [missing]), Type.REAL) == 1
-        low, high = _widened((exactly(low)[0], exactly(high)[1]))
+        low, high = widened((exactly(low)[0], exactly(high)[1]), _BLUR)
         reason = NO_ENDS if open_.any() else None
         return StepColumn(call.type, values, np.where(open_, np.nan, low), np.where(open_, np.nan, high), None, reason)
 
