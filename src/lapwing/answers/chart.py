@@ -23,21 +23,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from lapwing.answers.picture import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    PALE,
-    RED,
-    STYLE,
-    Marks,
-    Panel,
-    Picture,
-    Shape,
-)  # fmt: skip
+from lapwing.answers.picture import BLUE, COLOURS, GREY, INK, PALE, STYLE, Marks, Panel, Picture, Shape
 
-_COLOURS = (BLUE, RED, GREEN, "#a9bccb")
 _LONGEST = 34  # characters of a label
 
 
@@ -86,12 +73,8 @@ def _size(picture: Picture) -> tuple[int, float, float]:
     if picture.shape is Shape.LINES:
         return columns, 7.6 if columns == 1 else 10.5, rows * (3.2 if columns == 1 else 2.3)
     bars = len(picture.labels) * (1 + 0.6 * (len(picture.panels[0].marks) - 1))
-    return columns, {1: 7.6, 2: 9.6, 3: 11.5}[columns], rows * (max(bars, 1) * _pitch(picture) + 0.75)
-
-
-def _pitch(picture: Picture) -> float:
-    """Inches for a bar and the space around it: the more bars, the less."""
-    return float(np.interp(len(picture.labels), [4, 12, 40, 100], [0.44, 0.33, 0.22, 0.17]))
+    pitch = float(np.interp(len(picture.labels), [4, 12, 40, 100], [0.44, 0.33, 0.22, 0.17]))  # the more, the narrower
+    return columns, {1: 7.6, 2: 9.6, 3: 11.5}[columns], rows * (max(bars, 1) * pitch + 0.75)
 
 
 def _header(figure: Figure, picture: Picture, title: list[str], condition: list[str], subtitle: list[str]) -> None:
@@ -107,7 +90,7 @@ def _header(figure: Figure, picture: Picture, title: list[str], condition: list[
     if picture.colours:
         names = [_plain(_short(f"{picture.colours}: {marks.name}")) for marks in picture.panels[0].marks]
         legend = figure.legend(
-            [Patch(color=colour) for colour in _COLOURS[: len(names)]], names,
+            [Patch(color=colour) for colour in COLOURS[: len(names)]], names,
             loc="upper left", bbox_to_anchor=(left, at - 0.05 / height), ncols=len(names), frameon=False,
             borderpad=0, borderaxespad=0, handlelength=1, handleheight=1,
         )  # fmt: skip
@@ -116,21 +99,16 @@ def _header(figure: Figure, picture: Picture, title: list[str], condition: list[
 
 def _caption(figure: Figure, lines: list[str]) -> None:
     width, height = figure.get_size_inches()
-    for place, line in enumerate(reversed(lines)):
-        at = (0.12 + 0.19 * place) / height
+    for row, line in enumerate(reversed(lines)):
+        at = (0.12 + 0.19 * row) / height
         figure.text(0.12 / width, at, _plain(line), va="bottom", in_layout=False, fontsize=9, color=GREY)
 
 
 def _body(figure: Figure, picture: Picture, columns: int) -> None:
     panels = picture.panels
     bars, lines = picture.shape is Shape.BARS, picture.shape is Shape.LINES
-    grid = figure.subplots(
-        ceil(len(panels) / columns),
-        columns,
-        squeeze=False,
-        sharex=lines or (bars and picture.one_scale),
-        sharey=bars or (lines and picture.one_scale),
-    )
+    shared = {"sharex": lines or (bars and picture.one_scale), "sharey": bars or (lines and picture.one_scale)}
+    grid = figure.subplots(ceil(len(panels) / columns), columns, squeeze=False, **shared)
     draw_panel = {Shape.POINTS: _point, Shape.BARS: _bars, Shape.LINES: _lines}[picture.shape]
     for at, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
         if len(panels) > 1 or picture.shape is not Shape.POINTS:
@@ -176,7 +154,7 @@ def _bars(axes: Axes, picture: Picture, panel: Panel) -> None:
     several, labels = len(panel.marks), picture.labels
     thick = (0.7 if several == 1 else 0.8) / several
     written = len(labels) * several <= 40
-    for nth, (marks, colour) in enumerate(zip(panel.marks, _COLOURS, strict=False)):
+    for nth, (marks, colour) in enumerate(zip(panel.marks, COLOURS, strict=False)):
         places = np.array(marks.places, float) + (nth - (several - 1) / 2) * thick
         axes.barh(places, marks.values, height=thick * (1 if several == 1 else 0.9), color=colour)
         _whiskers(axes, marks, places, min(3.0, 9 * thick))
@@ -190,23 +168,18 @@ def _bars(axes: Axes, picture: Picture, panel: Panel) -> None:
     axes.margins(x=0.16 if written else 0.05)
     axes.grid(axis="x")
     if axes.get_subplotspec().is_first_col():  # type: ignore[union-attr]
-        over: dict[str, Any] = {
-            "xycoords": "axes fraction",
-            "textcoords": "offset points",
-            "ha": "right",
-            "color": GREY,
-        }
-        axes.annotate(_plain(_short(picture.along)), (0, 1), (-6, 8), **over)  # above the labels
+        over: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}  # above the labels
+        axes.annotate(_plain(_short(picture.along)), (0, 1), (-6, 8), ha="right", color=GREY, **over)
     _number_axis(axes.xaxis, 5)
 
 
 def _whiskers(axes: Axes, marks: Marks, places: Any, cap: float) -> None:
     """Intervals across the ends of bars, with a light edge that keeps them visible on the bar."""
-    known = ~np.isnan(marks.low) & ~np.isnan(marks.high)
-    reach = np.maximum([marks.values - marks.low, marks.high - marks.values], 0)[:, known]
+    bounded = ~np.isnan(marks.low) & ~np.isnan(marks.high)
+    reach = np.maximum([marks.values - marks.low, marks.high - marks.values], 0)[:, bounded]
     for colour, extra in (("white", 1.4), (INK, 0.0)):
         axes.errorbar(
-            marks.values[known], places[known], xerr=reach, fmt="none", ecolor=colour,
+            marks.values[bounded], places[bounded], xerr=reach, fmt="none", ecolor=colour,
             elinewidth=1.1 + extra, capthick=1.1 + extra, capsize=cap + extra / 2, alpha=0.75 if extra else 1,
         )  # fmt: skip
 
@@ -220,7 +193,7 @@ def _write_values(axes: Axes, marks: Marks, places: Any) -> None:
 
 
 def _lines(axes: Axes, _: Picture, panel: Panel) -> None:
-    for marks, colour in zip(panel.marks, _COLOURS, strict=False):
+    for marks, colour in zip(panel.marks, COLOURS, strict=False):
         places = [float(place) if isinstance(place, Fraction) else place for place in marks.places]
         axes.fill_between(places, marks.low, marks.high, color=colour, alpha=0.2, lw=0)
         dots = len(places) <= 80 or bool(np.isnan(marks.values).any())  # a point between two breaks has no line

@@ -21,7 +21,7 @@ from lapwing.answers.columns import UNFOUND
 from lapwing.answers.formats import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.postprocess.evaluate import evaluate
-from lapwing.answers.postprocess.rows import NO_ENDS, StepColumn, StepRows
+from lapwing.answers.postprocess.rows import Missing, StepColumn, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid, price_line
 from lapwing.engines.public_steps import Calculation, OverrunError
@@ -165,7 +165,7 @@ def _column(title: str, rows: StepRows, name: str, kind: Type, used: int | None)
         return AnswerColumn(title, kind, values, reason=reason, chosen=chosen, remark=cells.remark)
     ends = shown_box((cells.low[shown], cells.high[shown]))
     remark = cells.remark if used is not None or chosen else "; ".join(filter(None, (cells.remark, _TOGETHER)))
-    reason = (cells.reason or NO_ENDS) if np.isnan(cells.low[shown]).any() else None
+    reason = (cells.reason or Missing.NO_ENDS) if np.isnan(cells.low[shown]).any() else None
     return AnswerColumn(title, kind, values, *ends, reason, chosen=chosen, remark=remark)
 
 

@@ -78,7 +78,7 @@ def exactly(values: Array) -> Box:
 
 def shown_box(box: Box) -> Box:
     """The box as it is shown: what is NULL has no ends."""
-    return _open(box, is_empty(box))
+    return without_ends(box, is_empty(box))
 
 
 def _masked(box: Box, where: Array, low: float, high: float) -> Box:
@@ -92,7 +92,7 @@ def widened(box: Box, share: float) -> Box:
     return np.where(ended, low - np.abs(low) * share, low), np.where(ended, high + np.abs(high) * share, high)
 
 
-def _open(box: Box, where: Array) -> Box:
+def without_ends(box: Box, where: Array) -> Box:
     """The box without ends there."""
     return _masked(box, where, np.nan, np.nan)
 
@@ -106,7 +106,7 @@ def _corners(function: Callable[[Array, Array], Array]) -> Callable[[Box, Box], 
 
 
 def _divided(a: Box, b: Box) -> Box:
-    return _open(_corners(np.divide)(a, b), (b[0] <= 0) & (b[1] >= 0))
+    return without_ends(_corners(np.divide)(a, b), (b[0] <= 0) & (b[1] >= 0))
 
 
 def _rising(function: Callable[[Array], Array]) -> Callable[[Box], Box]:
@@ -114,7 +114,7 @@ def _rising(function: Callable[[Array], Array]) -> Callable[[Box], Box]:
 
     def bounds(a: Box) -> Box:
         low, high = function(a[0]), function(a[1])
-        return _open((low, high), np.isnan(low) | np.isneginf(low))
+        return without_ends((low, high), np.isnan(low) | np.isneginf(low))
 
     return bounds
 
@@ -141,7 +141,7 @@ def _rounded(a: Box, digits: Box | None = None) -> Box:
 def _truth(sure: Array, never: Array, *parts: Array) -> Box:
     """A condition that is true where it is sure, and false where it is never; nothing is known where a part is NaN."""
     unknown = np.isnan(np.stack(parts)).any(axis=0)
-    return _open((np.where(sure, 1.0, 0.0), np.where(never, 0.0, 1.0)), unknown)
+    return without_ends((np.where(sure, 1.0, 0.0), np.where(never, 0.0, 1.0)), unknown)
 
 
 def _less(a: Box, b: Box) -> Box:
@@ -175,7 +175,7 @@ def _case(*boxes: Box) -> Box:
         maybe_null = ~sure & ~never & (is_empty(value) != is_empty((low, high)))
         low = np.where(sure, value[0], np.where(never, low, np.minimum(value[0], low)))
         high = np.where(sure, value[1], np.where(never, high, np.maximum(value[1], high)))
-        low, high = _open((low, high), maybe_null)
+        low, high = without_ends((low, high), maybe_null)
     return low, high
 
 
@@ -195,7 +195,7 @@ def _is_null(a: Box) -> Box:
 
 def _unless(a: Box, b: Box) -> Box:
     """NULLIF: the first, where the two cannot be equal."""
-    return _open(a, ~((a[1] < b[0]) | (b[1] < a[0])))
+    return without_ends(a, ~((a[1] < b[0]) | (b[1] < a[0])))
 
 
 RULES: dict[str, Callable[..., Box]] = {

@@ -28,6 +28,7 @@ from lapwing.expressions.types import Type
 from lapwing.privacy.phrases import percent
 
 BLUE, RED, GREEN, PALE, INK, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea", "#22303a", "#66747e"
+COLOURS = (BLUE, RED, GREEN, "#a9bccb")
 STYLE = {
     "font.size": 9.5, "text.color": INK, "grid.color": PALE, "grid.linewidth": 0.7,
     "axes.labelcolor": GREY, "axes.edgecolor": "#9aa7b0", "axes.axisbelow": True, "axes.titlelocation": "left",

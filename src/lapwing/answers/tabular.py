@@ -9,23 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from lapwing.answers.formats import (
-    FORMATS,
-    Explanation,
-    dump,
-    explain,
-    plot,
-    price,
-    small,
-    to_arrow,
-    to_csv,
-    to_dict,
-    to_html,
-    to_pandas,
-    to_polars,
-    to_text,
-    write_csv,
-)
+from lapwing.answers import formats
+from lapwing.answers.formats import FORMATS, Explanation, dump, price, small
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest
@@ -65,7 +50,7 @@ class Tabular(ABC):
 
     def explain(self) -> Explanation:
         """The exact price, what limits leave out, notes of columns and the method."""
-        return explain(self.table())
+        return formats.explain(self.table())
 
     def to(self, name: str) -> Any:
         """The answer in the format of this name."""
@@ -75,17 +60,17 @@ class Tabular(ABC):
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
         """With `name_low` and `name_high` beside each number; `intervals=False` leaves them out."""
-        return to_arrow(self.table(), intervals=intervals)
+        return formats.to_arrow(self.table(), intervals=intervals)
 
     def intervals(self, confidence: Number | None = None, *, simultaneous: bool = False) -> pa.Table:
         """With `name_low` and `name_high` beside each number, unless it was asked for without an interval."""
-        return to_arrow(self.table(confidence, simultaneous=simultaneous))
+        return formats.to_arrow(self.table(confidence, simultaneous=simultaneous))
 
     def to_pandas(self, *, intervals: bool = True) -> pd.DataFrame:
-        return to_pandas(self.table(), intervals=intervals)
+        return formats.to_pandas(self.table(), intervals=intervals)
 
     def to_polars(self, *, intervals: bool = True) -> pl.DataFrame:
-        return to_polars(self.table(), intervals=intervals)
+        return formats.to_polars(self.table(), intervals=intervals)
 
     @overload
     def to_csv(self, *, sheet: bool = False) -> str: ...
@@ -98,20 +83,20 @@ class Tabular(ABC):
         gets a leading apostrophe.
         """
         if path is None:
-            return to_csv(self.table(), sheet=sheet)
-        write_csv(self.table(), Path(path), sheet=sheet)
+            return formats.to_csv(self.table(), sheet=sheet)
+        formats.write_csv(self.table(), Path(path), sheet=sheet)
         return None
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, and how they were made, ready for JSON."""
-        return to_dict(self.table())
+        return formats.to_dict(self.table())
 
     def to_json(self) -> str:
         return dump(self.to_dict())
 
     def plot(self, path: str | Path | None = None) -> Any:
         """A picture with intervals: bars, or lines over dates and numbers. Saved if a path is given (.png, .svg)."""
-        return plot(self.table(), path)
+        return formats.plot(self.table(), path)
 
     def __getitem__(self, name: str) -> list[Any]:
         """The values of a column, such as `n` or `n_low`, a value for each row; what limits cut is in `notes`."""
@@ -133,12 +118,12 @@ class Tabular(ABC):
         return len(self.table())
 
     def __str__(self) -> str:
-        return to_text(self.table())
+        return formats.to_text(self.table())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return to_html(self.table())
+        return formats.to_html(self.table())
 
     def _level(self, confidence: Number | None) -> Fraction:
         return self.confidence if confidence is None else inside_unit(confidence, "confidence")

@@ -20,44 +20,24 @@ import numpy as np
 from lapwing.answers.columns import is_true, open_reason, ranks
 from lapwing.answers.interval_arithmetic import Box, box_of, exactly
 from lapwing.answers.postprocess.functions import fold, over
-from lapwing.answers.postprocess.rows import (
-    CHOSEN_ROWS,
-    NO_RULE,
-    StepColumn,
-    StepRows,
-    certain,
-    split,
-    unboxed,
-)
+from lapwing.answers.postprocess.rows import Missing, StepColumn, StepRows, certain, split, unboxed
 from lapwing.answers.table import AnswerTable, numbers
 from lapwing.arrays import Array
 from lapwing.engines.public_steps import Calculation
 from lapwing.expressions.expression import Column, Expression, walk
 from lapwing.expressions.types import Type
-from lapwing.plan.postprocessed import (
-    Attach,
-    Compute,
-    Fold,
-    JoinTables,
-    KeepRows,
-    Over,
-    ReleasedPart,
-    SliceRows,
-    SortRows,
-    Stack,
-    TableStep,
-)
+from lapwing.plan import postprocessed as steps
 from lapwing.plan.question import Output
 
 Leaves = Callable[[int], AnswerTable]
 """The released table of each part."""
 
 
-def evaluate(root: TableStep, leaves: Leaves, calculation: Calculation) -> StepRows:
+def evaluate(root: steps.TableStep, leaves: Leaves, calculation: Calculation) -> StepRows:
     """The rows of the last step; raises OverrunError if that takes too long."""
     done: dict[int, StepRows] = {}
 
-    def rows_of(step: TableStep) -> StepRows:
+    def rows_of(step: steps.TableStep) -> StepRows:
         if id(step) not in done:
             done[id(step)] = _run(step, rows_of, leaves, calculation)
             calculation.check(done[id(step)].size)
@@ -67,32 +47,32 @@ def evaluate(root: TableStep, leaves: Leaves, calculation: Calculation) -> StepR
 
 
 def _run(
-    step: TableStep, rows_of: Callable[[TableStep], StepRows], leaves: Leaves, calculation: Calculation
+    step: steps.TableStep, rows_of: Callable[[steps.TableStep], StepRows], leaves: Leaves, calculation: Calculation
 ) -> StepRows:
     match step:
-        case ReleasedPart():
+        case steps.ReleasedPart():
             return _released(step, leaves(step.place))
-        case Compute(source=source):
+        case steps.Compute(source=source):
             return _computed(rows_of(source), step.outputs, calculation)
-        case KeepRows(source=source):
+        case steps.KeepRows(source=source):
             return _kept(rows_of(source), step.condition)
-        case SortRows(source=source):
+        case steps.SortRows(source=source):
             return _sorted(rows_of(source), step.by)
-        case SliceRows(source=source):
+        case steps.SliceRows(source=source):
             return _sliced(rows_of(source), step.offset, step.limit)
-        case Fold(source=source):
+        case steps.Fold(source=source):
             return fold(rows_of(source), step, calculation)
-        case Over(source=source):
+        case steps.Over(source=source):
             return over(rows_of(source), step.calls, calculation)
-        case JoinTables(left=left, right=right):
+        case steps.JoinTables(left=left, right=right):
             return _joined(rows_of(left), rows_of(right), step, calculation)
-        case Stack(sources=sources):
+        case steps.Stack(sources=sources):
             return _stacked([rows_of(source) for source in sources])
-        case Attach(source=source, scalar=scalar):
+        case steps.Attach(source=source, scalar=scalar):
             return _attached(rows_of(source), rows_of(scalar), step)
 
 
-def _released(step: ReleasedPart, table: AnswerTable) -> StepRows:
+def _released(step: steps.ReleasedPart, table: AnswerTable) -> StepRows:
     named = {column.name: column for column in table.columns}
     columns = {}
     for name, output, kind in step.columns:
@@ -143,7 +123,7 @@ def _cells(rows: StepRows, expression: Expression, values: Array, calculation: C
             is_noisy=lambda part: isinstance(part, Column) and rows.columns[part.name].noisy,
         )
     if box is None:
-        reason = next((cells.reason for cells in used if cells.reason is not None), NO_RULE)
+        reason = next((cells.reason for cells in used if cells.reason is not None), Missing.NO_RULE)
         return StepColumn(kind, values, used=total, reason=reason)
     open_ = np.isnan(box[0].astype(float)).any()
     return StepColumn(kind, values, *box, total, open_reason(expression) if open_ else None)
@@ -189,7 +169,7 @@ def _sliced(rows: StepRows, offset: int, limit: int | None) -> StepRows:
     return replace(rows, shown=shown, sure=np.zeros(rows.size, bool), chosen=True)
 
 
-def _joined(left: StepRows, right: StepRows, step: JoinTables, calculation: Calculation) -> StepRows:
+def _joined(left: StepRows, right: StepRows, step: steps.JoinTables, calculation: Calculation) -> StepRows:
     """Rows that may be there besides are forgotten: which partners they would find is not known.
 
     Where an outer join finds no partner it gives NULL; where noisy numbers decide who has one, so do they over NULL.
@@ -236,13 +216,13 @@ def _below(parts: Sequence[StepColumn]) -> StepColumn:
     remark = next((part.remark for part in parts if part.remark is not None), None)
     boxes = [part.box() for part in parts]
     if all(box is None for box in boxes):
-        return StepColumn(kind, values, None, None, used, reason or NO_RULE, bare, remark)
+        return StepColumn(kind, values, None, None, used, reason or Missing.NO_RULE, bare, remark)
     ends = [box or (np.full(len(part.values), np.nan),) * 2 for box, part in zip(boxes, parts, strict=True)]
     low, high = map(np.concatenate, zip(*ends, strict=True))
     return StepColumn(kind, values, low, high, used, reason, bare, remark)
 
 
-def _attached(rows: StepRows, scalar: StepRows, step: Attach) -> StepRows:
+def _attached(rows: StepRows, scalar: StepRows, step: steps.Attach) -> StepRows:
     row = scalar.visible()
     cells = row.columns[step.column].take(np.full(rows.size, 0 if row.size else -1))
     if not scalar.exact:
@@ -254,4 +234,4 @@ def _attached(rows: StepRows, scalar: StepRows, step: Attach) -> StepRows:
 
 def _doubted(cells: StepColumn) -> StepColumn:
     """Which row they are of, if any, follows from noisy numbers, and so does a value that is public by itself."""
-    return unboxed(cells.type, cells.values, CHOSEN_ROWS)
+    return unboxed(cells.type, cells.values, Missing.CHOSEN_ROWS)

@@ -19,22 +19,8 @@ from typing import Any
 import numpy as np
 
 from lapwing.answers.columns import ranks
-from lapwing.answers.interval_arithmetic import Box, exactly, is_empty, widened
-from lapwing.answers.postprocess.rows import (
-    CHOSEN_ROWS,
-    NO_ENDS,
-    NO_RULE,
-    NO_SPREAD,
-    NOISY_GROUPS,
-    NOISY_ORDER,
-    StepColumn,
-    StepRows,
-    as_values,
-    certain,
-    codes,
-    split,
-    unboxed,
-)
+from lapwing.answers.interval_arithmetic import Box, exactly, is_empty, shown_box, widened, without_ends
+from lapwing.answers.postprocess.rows import Missing, StepColumn, StepRows, as_values, certain, codes, split, unboxed
 from lapwing.arrays import Array
 from lapwing.engines.public_steps import PICKING, Calculation, Window
 from lapwing.expressions.types import Type
@@ -84,21 +70,21 @@ class _Folded:
         arguments = [self.rows.columns[name] for name in call.arguments]
         noisy = [cells for cells in arguments if cells.noisy]
         if call.function in _FIRST and self.rows.by_noise:
-            return unboxed(call.type, values, NOISY_ORDER)
+            return unboxed(call.type, values, Missing.NOISY_ORDER)
         if not noisy and self.rows.exact and not self.by_noise:
             return StepColumn(call.type, values)
         if any(cells.bare for cells in noisy):
             return StepColumn(call.type, values, used=None, bare=True)
         if self.by_noise or not self.rows.closed:
-            return unboxed(call.type, values, NOISY_GROUPS if self.by_noise else CHOSEN_ROWS)
+            return unboxed(call.type, values, Missing.NOISY_GROUPS if self.by_noise else Missing.CHOSEN_ROWS)
         if any(cells.box() is None for cells in noisy):
-            reason = next((cells.reason for cells in noisy if cells.reason is not None), NO_RULE)
+            reason = next((cells.reason for cells in noisy if cells.reason is not None), Missing.NO_RULE)
             return unboxed(call.type, values, reason)
         box = self._box(call, arguments)
         if box is None:
-            return unboxed(call.type, values, NO_SPREAD if self.rows.exact else CHOSEN_ROWS)
+            return unboxed(call.type, values, Missing.NO_SPREAD if self.rows.exact else Missing.CHOSEN_ROWS)
         low, high = widened(box, _BLUR)
-        return StepColumn(call.type, values, low, high, None, NO_ENDS if np.isnan(low).any() else None)
+        return StepColumn(call.type, values, low, high, None, Missing.NO_ENDS if np.isnan(low).any() else None)
 
     def _box(self, call: FoldCall, arguments: Sequence[StepColumn]) -> Box | None:
         if call.function == "count_rows":
@@ -109,13 +95,11 @@ class _Folded:
             return self._best(arguments, largest=call.function == "arg_max")
         (cells,) = arguments
         box = cells.box()
-        if box is None and call.function == "count" and not cells.noisy:
-            return self._counted(np.array([value is not None for value in cells.values.tolist()], bool))
         if box is None:
-            return None
-        ends = box[0].astype(float), box[1].astype(float)
-        there = ~is_empty(ends)
-        ends = np.where(there, ends[0], np.nan), np.where(there, ends[1], np.nan)
+            if call.function != "count" or cells.noisy:
+                return None
+            return self._counted(np.array([value is not None for value in cells.values.tolist()], bool))
+        there, ends = ~is_empty(box), shown_box((box[0].astype(float), box[1].astype(float)))
         open_ = self._added(np.isnan(ends[0]) & there & self.rows.possible) > 0
         if call.function == "count":
             bounds: Box | None = self._counted(there)
@@ -125,7 +109,7 @@ class _Folded:
             bounds = self._at_ends(call, ends)
         else:
             bounds = self._of_possible(call.function, ends, there)
-        return None if bounds is None else (np.where(open_, np.nan, bounds[0]), np.where(open_, np.nan, bounds[1]))
+        return None if bounds is None else without_ends(bounds, open_)
 
     def _at_ends(self, call: FoldCall, ends: Box) -> Box:
         """With the rows known: the function of the low ends, and of the high ones."""
@@ -143,14 +127,12 @@ class _Folded:
             return self._added(lows), self._added(highs)
         least = self._extreme(np.minimum, low, possible), self._extreme(np.minimum, high, sure)
         largest = self._extreme(np.maximum, low, sure), self._extreme(np.maximum, high, possible)
-        if function == "min":
-            return np.where(np.isnan(least[1]), np.nan, least[0]), least[1]
-        if function == "max":
-            return largest[0], np.where(np.isnan(largest[0]), np.nan, largest[1])
-        if function == "avg":
-            known = ~np.isnan(least[1])
-            return np.where(known, least[0], np.nan), np.where(known, largest[1], np.nan)
-        return None
+        bounds = {
+            "min": without_ends(least, np.isnan(least[1])),
+            "max": without_ends(largest, np.isnan(largest[0])),
+            "avg": without_ends((least[0], largest[1]), np.isnan(least[1])),
+        }
+        return bounds.get(function)
 
     def _best(self, arguments: Sequence[StepColumn], *, largest: bool) -> Box | None:
         """What stands in the row with the largest number, over all rows that may be it."""
@@ -159,14 +141,10 @@ class _Folded:
             return None
         low, high = (by[0], by[1]) if largest else (-by[1], -by[0])
         bar = self._extreme(np.maximum, low.astype(float), self.rows.shown)
-        known = self.at >= 0
-        may = np.zeros(self.rows.size, bool)
-        may[known] = high[known] >= bar[self.at[known]]
-        may &= self.rows.shown
-        return (
-            self._extreme(np.minimum, shown[0].astype(float), may),
-            self._extreme(np.maximum, shown[1].astype(float), may),
-        )
+        may = self.rows.shown & (self.at >= 0)
+        may[may] = high[may] >= bar[self.at[may]]
+        low, high = (side.astype(float) for side in shown)
+        return self._extreme(np.minimum, low, may), self._extreme(np.maximum, high, may)
 
     def _counted(self, there: Array) -> Box:
         return self._added(self.rows.sure & there), self._added(self.rows.possible & there)
@@ -177,8 +155,7 @@ class _Folded:
 
     def _extreme(self, better: Any, values: Array, which: Array) -> Array:
         """The least or the largest of these rows in each group; NaN if there are none."""
-        worst = np.inf if better is np.minimum else -np.inf
-        best = np.full(self.count, worst)
+        best = np.full(self.count, np.inf if better is np.minimum else -np.inf)
         chosen = which & (self.at >= 0) & ~np.isnan(values)
         better.at(best, self.at[chosen], values[chosen])
         return np.where(np.isinf(best), np.nan, best)
@@ -227,7 +204,7 @@ class _Windowed:
         by = [rows.columns[name] for name, _ in call.order if rows.columns[name].noisy]
         groups = any(rows.columns[name].noisy for name in call.partition)
         if rows.by_noise and (call.frame is not None or call.function in _BY_PLACE):
-            return unboxed(call.type, values, NOISY_ORDER)
+            return unboxed(call.type, values, Missing.NOISY_ORDER)
         if self.exact and not (arguments or by or groups):
             return StepColumn(call.type, values)
         reason = self._reason(bool(by), groups)
@@ -238,7 +215,7 @@ class _Windowed:
         if any(cells.bare for cells in arguments):
             return StepColumn(call.type, values, used=None, bare=True)
         known = next((cells.reason for cells in (*arguments, *by) if cells.reason is not None), None)
-        return unboxed(call.type, values, reason or known or NO_SPREAD)
+        return unboxed(call.type, values, reason or known or Missing.NO_SPREAD)
 
     def _values(self) -> Array:
         """What DuckDB gives; a function that picks a row picks it once, for values and boxes alike."""
@@ -252,10 +229,11 @@ class _Windowed:
 
     def _reason(self, by_noise: bool, groups: bool) -> str | None:
         if not self.exact:
-            return CHOSEN_ROWS
+            return Missing.CHOSEN_ROWS
         if groups:
-            return NOISY_GROUPS
-        return NOISY_ORDER if by_noise and self.call.function not in ("rank", "row_number", "dense_rank") else None
+            return Missing.NOISY_GROUPS
+        is_rank = self.call.function in ("rank", "row_number", "dense_rank")
+        return Missing.NOISY_ORDER if by_noise and not is_rank else None
 
     def _carried(self, values: Array, arguments: list[StepColumn]) -> StepColumn | None:
         call = self.call
@@ -268,13 +246,12 @@ class _Windowed:
         if box is None or call.function not in ("sum", "avg", "min", "max"):
             return None
         there = ~is_empty(box)
-        ends = [StepColumn(Type.REAL, np.where(there, side.astype(float), np.nan)) for side in box]
+        ends = [StepColumn(Type.REAL, side.astype(float)) for side in shown_box(box)]
         low, high = (as_values(self._run(call.function, [end]), Type.REAL) for end in ends)
         missing = StepColumn(Type.REAL, np.where(np.isnan(ends[0].values) & there, 1.0, 0.0))
         open_ = as_values(self._run("max", [missing]), Type.REAL) == 1
-        low, high = widened((exactly(low)[0], exactly(high)[1]), _BLUR)
-        reason = NO_ENDS if open_.any() else None
-        return StepColumn(call.type, values, np.where(open_, np.nan, low), np.where(open_, np.nan, high), None, reason)
+        bounds = without_ends(widened((exactly(low)[0], exactly(high)[1]), _BLUR), open_)
+        return StepColumn(call.type, values, *bounds, None, Missing.NO_ENDS if open_.any() else None)
 
     def _ranked(self, by: StepColumn, values: Array) -> StepColumn | None:
         """A rank by one noisy number: how many rows of the group are surely before, and how many may be."""
@@ -287,22 +264,15 @@ class _Windowed:
         return StepColumn(call.type, values, low, high, None)
 
     def _run(self, function: str, arguments: list[StepColumn]) -> list[Any]:
-        frame = self.call.frame
+        frame, order = self.call.frame, None if self.order is None else "lw_order"
         columns = {"lw_part": StepColumn(Type.INTEGER, self.parts.astype(object))}
         if self.order is not None:
             columns["lw_order"] = StepColumn(Type.INTEGER, self.order.astype(object))
         if arguments:
             columns["lw_argument"] = arguments[0]
-        window = Window(
-            function,
-            "lw_argument" if arguments else None,
-            "lw_part",
-            None if self.order is None else "lw_order",
-            None if frame is None else frame.low,
-            None if frame is None else frame.high,
-            frame is not None,
-            self.call.number,
-        )
+        argument = "lw_argument" if arguments else None
+        ends = (None, None) if frame is None else (frame.low, frame.high)
+        window = Window(function, argument, "lw_part", order, *ends, frame is not None, self.call.number)
         (values,) = self.calculation.over([window], *split(columns), self.rows.size)
         return values
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,16 @@ from lapwing.answers.table import numbers
 from lapwing.arrays import Array, objects
 from lapwing.expressions.types import Type
 
-NO_RULE = "no interval follows for this expression"
-CHOSEN_ROWS = "it is computed from rows that were chosen by noisy numbers"
-NOISY_ORDER = "the order it is computed in follows from noisy numbers"
-NOISY_GROUPS = "its groups follow from noisy numbers"
-NO_SPREAD = "no interval follows for this function of several noisy numbers"
-NO_ENDS = "an interval that it needs has no ends"
+
+class Missing(StrEnum):
+    """Why a noisy number has no box."""
+
+    NO_RULE = "no interval follows for this expression"
+    CHOSEN_ROWS = "it is computed from rows that were chosen by noisy numbers"
+    NOISY_ORDER = "the order it is computed in follows from noisy numbers"
+    NOISY_GROUPS = "its groups follow from noisy numbers"
+    NO_SPREAD = "no interval follows for this function of several noisy numbers"
+    NO_ENDS = "an interval that it needs has no ends"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
