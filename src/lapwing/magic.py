@@ -59,7 +59,7 @@ def run(line: str, cell: str | None, names: dict[str, Any]) -> Any:
 def _options() -> argparse.ArgumentParser:
     parser = _Options(prog="%%lapwing", description="Asks one question in SQL.", add_help=True, allow_abbrev=False)
     for name, written in types_of(PreviewTerms).items():
-        _add(parser, name, written)
+        _add_term(parser, name, written)
     parser.add_argument("--preview", action="store_true", help="show price and error instead; free")
     parser.add_argument("--dummy", action="store_true", help="ask made-up rows instead; free")
     parser.add_argument("--on", metavar="NAME", help="the variable to ask: a curator, or what lw.connect(...) gave")
@@ -85,7 +85,7 @@ def _can_be_asked(value: Any) -> bool:
     return kind.__module__.split(".")[0] == "lapwing" and all(hasattr(kind, way) for way in _WAYS)
 
 
-def _add(parser: argparse.ArgumentParser, name: str, written: Any) -> None:
+def _add_term(parser: argparse.ArgumentParser, name: str, written: Any) -> None:
     """An option for a term; the name of one that was not written is not set."""
     term = TERMS[name]
     flag = next((flag for flag in term.flags if flag.startswith("--")), f"--{name.replace('_', '-')}")

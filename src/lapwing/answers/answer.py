@@ -136,7 +136,6 @@ class Release(Tabular):
         return f"Intervals cover the clipped statistic with {level}, {each}{more}{condition}. "
 
     def _notes(self) -> tuple[str, ...]:
-        """What to know of the whole answer."""
         if self.plan.outline.is_declared:
             return (*self._made_up(), "Every public key is listed, whether or not a row has it.")
         notes = [self._found().strip(), self._nothing()]
@@ -162,7 +161,6 @@ class Release(Tabular):
         return none_shown(self.plan.selection) if hidden else self.nothing
 
     def _check(self) -> tuple[str, ...]:
-        """How much its limits cut, as far as a check shows."""
         return () if self.check is None else (left_out(self.plan.question, self.check, self.confidence),)
 
 

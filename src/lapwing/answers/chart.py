@@ -1,7 +1,4 @@
-"""Draws a picture with matplotlib: no pyplot, and the settings of the caller neither matter nor change.
-
-Names and keys are drawn as they are; a dollar sign starts no formula.
-"""
+"""Draws a picture with matplotlib: no pyplot, and the settings of the caller neither matter nor change."""
 
 from __future__ import annotations
 
@@ -125,7 +122,6 @@ def _body(figure: Figure, picture: Picture, columns: int) -> None:
 
 
 def _point(axes: Axes, _: Picture, panel: Panel) -> None:
-    """One number with its interval."""
     (marks,) = panel.marks
     value, low, high = (float(side[0]) for side in (marks.values, marks.low, marks.high))
     if np.isnan(value):

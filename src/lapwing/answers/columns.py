@@ -54,10 +54,7 @@ def intervals_of(
 
 
 def half_width(measure: Measure, statistic: str, confidence: Fraction, *, rows: int | None = None) -> Fraction | None:
-    """Half the width of the interval before asking; of a mean, if there are at least so many rows in the group.
-
-    None where nothing can be said beforehand.
-    """
+    """Half the width of the interval before asking, of a mean in groups of at least `rows` rows; None if unknown."""
     return None if measure.mechanism is None else measure.kind.half_width(measure, statistic, confidence, rows)
 
 
@@ -70,9 +67,9 @@ def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneou
 
 
 def unanswered(plan: Plan) -> list[AnswerColumn]:
-    """The columns of a question without an answer: NULL for every number, beside the public keys.
+    """The columns of a question without an answer: NULL for every number, beside the public keys, whatever HAVING says.
 
-    No group is left out by HAVING, since none of its numbers is known. Keys that are not public are one row of NULLs.
+    Keys that are not public are one row of NULLs.
     """
     none = tuple(np.full(1, None, object) for _ in plan.question.keys) if plan.outline.domain is None else ()
     above = _Above(plan, Released(none, ()), Fraction(1, 2), False)
@@ -180,7 +177,6 @@ _LACKS_INTERVALS = attrgetter("lacks_intervals")
 
 
 def _missing(kinds: Sequence[Kind], together: int) -> str:
-    """Why there is no interval."""
     if together > 1 and any(kind.releases_intervals for kind in kinds):
         return "the interval of a quantile was released for one group, and does not hold for all together"
     return "no interval follows for this expression"

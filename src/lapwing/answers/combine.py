@@ -95,20 +95,14 @@ def check_combinable(outline: Outline) -> None:
         why = "a distribution and marginals are many counts with one noise, which have no mean yet."
         refuse("not-combinable", "`combine`", why, "Leave `combine` out.")
     if outline.domain is None:
-        refuse(
-            "not-combinable",
-            "`combine`",
-            "every answer selects its keys again, so the mean of a group would depend on which answers show it.",
-            "Leave `combine` out, or have the steward declare the values of the keys.",
-        )
+        why = "every answer selects its keys again, so the mean of a group would depend on which answers show it."
+        fix = "Leave `combine` out, or have the steward declare the values of the keys."
+        refuse("not-combinable", "`combine`", why, fix)
     for aggregate, reading in zip(outline.question.aggregates, outline.readings, strict=True):
         if outline.kinds[reading.measure].unit_interval is None:
-            refuse(
-                "not-combinable",
-                f"`combine` with {aggregate.words()}",
-                "only counts and sums are means of noisy numbers whose error is known beforehand.",
-                "Leave `combine` out, or ask for COUNT and SUM alone; SUM(x) / COUNT(x) gives the mean.",
-            )
+            why = "only counts and sums are means of noisy numbers whose error is known beforehand."
+            fix = "Leave `combine` out, or ask for COUNT and SUM alone; SUM(x) / COUNT(x) gives the mean."
+            refuse("not-combinable", f"`combine` with {aggregate.words()}", why, fix)
 
 
 def combined(newest: Release, answers: Sequence[Stored]) -> Combined:

@@ -1,9 +1,8 @@
 """The answer to a statement with steps above the release: one table, computed from the answers to its parts.
 
-A column computed row by row from m released numbers takes each at confidence 1 - (1 - c) / m. A column that
-is computed from whole groups, or that stands in rows chosen by noisy numbers, takes the box of all released numbers of
-all parts: each of the k columns at 1 - (1 - c) / k for all its groups together. Then everything that is computed from
-them holds together with probability c at least, whatever was chosen.
+A column computed row by row from m released numbers takes each at confidence 1 - (1 - c) / m. A column computed from
+whole groups, or in rows chosen by noisy numbers, takes the box of all released numbers: each of the k columns at
+1 - (1 - c) / k for all its groups together. Then everything computed from them holds together with probability c.
 Checked by: tests/answers/test_postprocess.py
 """
 
@@ -170,7 +169,6 @@ def _column(title: str, rows: StepRows, name: str, kind: Type, used: int | None)
 
 
 def _released_columns(statement: SplitStatement) -> int:
-    """How many columns of released numbers the steps read."""
     read = set()
     for step in steps_of(statement.root):
         if isinstance(step, ReleasedPart):
@@ -180,10 +178,7 @@ def _released_columns(statement: SplitStatement) -> int:
 
 
 def rehearse_statement(statement: SplitStatement, confidence: Fraction) -> tuple[AnswerColumn, ...]:
-    """Runs the steps on tables without rows, and with one each, before the charge: what cannot run costs nothing.
-
-    Returns the columns of the last run, which say what is noisy.
-    """
+    """The columns of the answer on tables with one row, after a run without rows: what cannot run fails uncharged."""
 
     def run(rows: int) -> tuple[AnswerColumn, ...]:
         blank = [_blank(part, rows if part.keys else 1) for part in statement.parts]

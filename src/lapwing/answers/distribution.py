@@ -72,10 +72,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Distribution(Release):
-    """Noisy counts of every cell of a column and of every range of cells. All of them agree with each other.
+    """Noisy counts of every cell of a column and of every range of cells, consistent with each other.
 
-    As a table it has a row for each cell: its count `n`, and `share_up_to`, the share of all counted rows that lie in
-    this cell or before it.
+    As a table it has a row for each cell: its count `n`, and `share_up_to`, the share of rows in this cell or before.
     """
 
     @property
@@ -90,8 +89,7 @@ class Distribution(Release):
     def range(self, low: Any = None, high: Any = None, confidence: Number | None = None) -> Estimate:
         """How many rows lie from low to high; an end that is left out is open.
 
-        Of values and whole numbers both ends count; a range of reals stops before `high`. Numbers beyond the bounds are
-        in the outermost cells.
+        Both ends count, but a range of reals stops before `high`. Numbers beyond the bounds are in the outermost cells.
         """
         first = 0 if low is None else _bound(self.axis, low, "low", stop=False)
         last = self.axis.size if high is None else _bound(self.axis, high, "high", stop=True)
@@ -102,16 +100,14 @@ class Distribution(Release):
 
     @overload
     def cdf(self) -> Floats: ...
-
     @overload
     def cdf(self, value: Any, confidence: Number | None = None) -> Estimate: ...
 
     def cdf(self, value: Any = None, confidence: Number | None = None) -> Floats | Estimate:
         """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end.
 
-        With a value, which is an end of a cell as in `range(high=value)`, the share up to it with its interval. The
-        share rises with the count up to the value and falls with the count beyond; both lie in their intervals
-        together (union bound).
+        With a value, an end of a cell as in `range(high=value)`, the share up to it with its interval: it rises with
+        the count up to the value and falls with the count beyond; both lie in their intervals together (union bound).
         """
         shares = self.ranges.cdf()
         if value is None:
@@ -121,9 +117,8 @@ class Distribution(Release):
         return self._estimate(share, self._share_interval(last, share, level), level)
 
     def quantile(self, q: Number, confidence: Number | None = None) -> Estimate:
-        """The value below which a share q lies: of values the first at which it is reached, of cells within the cell.
-
-        Rows are taken as spread evenly within a cell, and whole numbers stay whole.
+        """The value below which a share q lies: of values the first at which it is reached, of cells within the cell,
+        with rows spread evenly. Whole numbers stay whole.
 
         The interval holds the quantile of the limited, clipped rows. With S the sum of the first cells and T of all,
         the quantile is beyond them if S - q T < 0. S - q T = (1 - q) S - q (T - S) errs by at most as much as its

@@ -191,10 +191,7 @@ def _layout(table: AnswerTable) -> dict[str, Any]:
 
 
 def to_arrow(table: AnswerTable, *, intervals: bool = True) -> pa.Table:
-    """Typed columns; `intervals=False` leaves the ends of its intervals out. Types follow from the plan.
-
-    What to know of the whole answer is in the schema's metadata, `notes`: a list as JSON, which Parquet files keep.
-    """
+    """Columns whose types follow from the plan. The schema's metadata keeps `notes`, a list as JSON, for Parquet."""
     import pyarrow as pa  # slow import
 
     from lapwing.engines.dialect import ARROW_TYPES
@@ -227,8 +224,7 @@ def to_polars(table: AnswerTable, *, intervals: bool = True) -> pl.DataFrame:
 def to_csv(table: AnswerTable, *, sheet: bool = False) -> str:
     """With intervals: texts in quotes, NULL as nothing.
 
-    Texts are written as they are. A spreadsheet takes one that begins with = + - @ for a formula and runs it; with
-    `sheet` such a text gets a leading apostrophe, which a spreadsheet hides and a program does not.
+    A spreadsheet runs a text that begins with = + - @; with `sheet` it gets a leading apostrophe, which is not shown.
     """
     return _csv(table, sheet).decode()
 
@@ -257,7 +253,6 @@ def _csv(table: AnswerTable, sheet: bool) -> bytes:
 
 
 def _guarded(table: pa.Table) -> pa.Table:
-    """Names and texts, guarded; numbers stay numbers."""
     import pyarrow as pa
 
     texts = [[None if v is None else guarded(v) for v in c.to_pylist()] if c.type == pa.string() else c for c in table]
@@ -280,7 +275,6 @@ def plot(table: AnswerTable, path: str | Path | None = None) -> Figure:
 
 
 def picture_path(path: Path) -> Path:
-    """The path, if a picture can be written there."""
     if path.suffix.lower() not in SUFFIXES:
         raise Misconfigured(f"The picture {str(path)!r} must end in .png or .svg. Write for example answer.png.")
     if not path.parent.is_dir():

@@ -1,10 +1,9 @@
 """Interval arithmetic on released numbers: every operator here maps boxes to a box that holds all results.
 
-Arithmetic, monotone functions and choices. Bounds are computed in float64; an outward step of a few units in the last
-place covers rounding. NaN as a bound says that there is none, as where a divisor may be 0. A condition lies between 0
-and 1: 1 to 1 where the boxes make it true, 0 to 0 where they make it false. CASE takes the branch that is certain, and
-where none is, the least interval that holds all that are possible. What is certainly NULL has the empty box, from
-infinity to minus infinity.
+Bounds are computed in float64; an outward step of a few units in the last place covers rounding. NaN as a bound says
+that there is none, as where a divisor may be 0. A condition lies between 0 and 1: 1 to 1 where the boxes make it true,
+0 to 0 where they make it false. CASE takes the branch that is certain, or else the least interval that holds all that
+are possible. What is certainly NULL has the empty box, from infinity to minus infinity.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ _BLUR = 2.0**-50
 
 
 def is_number(part: Expression) -> bool:
-    """Whether it is a released number, or a column that stands for one."""
     return isinstance(part, Column | Slot)
 
 

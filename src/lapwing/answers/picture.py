@@ -1,7 +1,6 @@
 """What a picture of an answer shows: which key runs along the axis, which one has colours, which number stands where.
 
-Everything here is post-processing of released numbers and costs nothing. The drawing itself is in chart.py, the only
-file of the package that needs matplotlib.
+All of it is post-processing, and free. The drawing itself is in chart.py, which needs matplotlib.
 
     no key                                  each number as a point with its interval
     dates, or numbers with many values      a line with a band

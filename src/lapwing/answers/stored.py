@@ -130,8 +130,7 @@ def terms_of(prices: Prices) -> str:
 def best_terms(offers: Iterable[str]) -> list[str]:
     """Of the terms of stored answers those that no other one exceeds in every part, in their order.
 
-    More of every part of a price makes no error larger, with one exception (`enough_terms`), so the best answer is
-    among them. There are as many as ways to split a price, however many prices were paid.
+    More of every part of a price makes no error larger, except in `enough_terms`, so the best answer is among them.
     """
     best: list[str] = []
     for terms in offers:

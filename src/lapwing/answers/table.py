@@ -190,8 +190,7 @@ def read_table(answer: Mapping[str, Any]) -> AnswerTable:
 def _columns(
     names: Sequence[str], layouts: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *, exactly: bool
 ) -> Iterator[AnswerColumn]:
-    """Each column with the ends of its intervals, by the names of `AnswerTable.by_name`. Real keys are exact numbers,
-    except the ends of bins."""
+    """Each column with the ends of its intervals, named as in `by_name`. Real keys are exact, except ends of bins."""
     taken = set(names)
     for name, layout in zip(names, layouts, strict=True):
         reason, remark, bare, chosen = (layout[key] for key in ("reason", "remark", "bare", "chosen"))

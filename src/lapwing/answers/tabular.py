@@ -79,8 +79,7 @@ class Tabular(ABC):
     def to_csv(self, path: str | Path | None = None, *, sheet: bool = False) -> str | None:
         """The answer with intervals as CSV: text, or a file if a path is given.
 
-        Pass `sheet=True` for a spreadsheet, which would run a text that begins with = + - @ as a formula: such a text
-        gets a leading apostrophe.
+        With `sheet=True` texts that a spreadsheet would run, which begin with = + - @, get a leading apostrophe.
         """
         if path is None:
             return formats.to_csv(self.table(), sheet=sheet)

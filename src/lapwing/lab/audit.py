@@ -74,7 +74,8 @@ def audit(
     draw = partial(_run_many if flag(many, "many") else _run_each, mechanism)
     wealth = Wealth(claimed, level) if flag(early, "early") else None
     samples: tuple[list[Any], list[Any]] = ([], [])
-    for size in _blocks(n) if wealth is None else wealth.batches(n):
+    # Without an early end, blocks of runs let both sides take turns.
+    for size in (min(1000, n - start) for start in range(0, n, 1000)) if wealth is None else wealth.batches(n):
         for sample, data in zip(samples, (left, right), strict=True):
             sample.append(draw(data, size))
         if wealth is not None:
@@ -164,12 +165,6 @@ def _run_many(mechanism: Callable[[Any, int], Any], data: Any, n: int) -> Output
     return rows.copy() if rows is returned and rows.dtype != object else [keep(output) for output in rows]
 
 
-def _blocks(runs: int) -> Iterator[int]:
-    """Parts of the runs, so that both sides take turns."""
-    for start in range(0, runs, 1000):
-        yield min(1000, runs - start)
-
-
 def _joined(parts: list[Any]) -> Outputs:
     """One sample from its parts. Arrays of one type stay one."""
     kinds = {(part.dtype, part.shape[1:]) if isinstance(part, np.ndarray) else None for part in parts}
@@ -212,8 +207,7 @@ class Wealth:
     @property
     def mean(self) -> float:
         """The wealth of all gamblers, per unit that they brought."""
-        most = max(self._logs)
-        return math.exp(min(700.0, most + math.log(sum(math.exp(log - most) for log in self._logs) / len(self._logs))))
+        return math.exp(min(700.0, float(np.logaddexp.reduce(self._logs)) - math.log(len(self._logs))))
 
     @property
     def rejects(self) -> bool:
@@ -244,7 +238,7 @@ class Wealth:
             self._events[i] = f"{_words(seen, event)}, more often on the {SIDES[way]}"
 
     def report(self) -> Audit:
-        best = self._events[max(range(len(self._logs)), key=self._logs.__getitem__)]
+        best = self._events[int(np.argmax(self._logs))]
         return Audit(self._claim, self.runs, self._alpha, (), None, wealth=self.mean, bet=best)
 
 

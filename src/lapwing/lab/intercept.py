@@ -1,9 +1,8 @@
 """Recording what a function asks of Lapwing's mechanisms, replaying the answers, and comparing the inputs of two runs.
 
 While a recording or a replay runs, the methods that draw are replaced on their classes: a function that is audited
-needs no decorators. They are put back whatever happens. Nothing outside the lab uses this.
-For each mechanism a check finds how far its inputs in two runs are apart, and how far it allows: from the mechanism and
-both inputs to a sentence about what is wrong, or None.
+needs no decorators. They are put back whatever happens. Nothing outside the lab uses this. For each mechanism a check
+finds how far its inputs in two runs are apart, and how far it allows: a sentence about what is wrong, or None.
 """
 
 from __future__ import annotations

@@ -75,8 +75,7 @@ class OneRun:
 def audit_one_run(mechanism: Callable[[Flags], Any], canaries: int, *, epsilon: Number, alpha: float = ALPHA) -> OneRun:
     """Audits a claim of pure DP with one run.
 
-    `mechanism(present)` is run once on the canaries that are present; it returns a score for each canary, the higher
-    the more the answer looks as if that canary were in.
+    `mechanism(present)` returns a score for each canary: the higher, the more the answer looks as if it were present.
     """
     m, level = count(canaries, "canaries", least=10), float(inside_unit(alpha, "alpha"))
     claimed = float(nonnegative(epsilon, "epsilon"))

@@ -2,9 +2,8 @@
 
 Every output becomes numbers, one for each feature: its value, each coordinate or key, the lowest bit of a float,
 whether it is NaN or an error, its type, its length, which keys it has and in which order. A feature of one run depends
-on that run and on the training runs only, never on other test runs: the training runs decide whether outputs are read
-as numbers, and they number the categories; what they have not shown is a category of its own. Proofs in audit.py rest
-on that.
+on that run and on the training runs only, never on other test runs, as the proofs in audit.py need: the training runs
+decide whether outputs are numbers, and number the categories; what they have not shown is a category of its own.
 Checked by: tests/lab/test_outputs.py
 """
 
@@ -304,7 +303,6 @@ def _best_events(feature: int, likely: Floats, rare: Floats, epsilon: float, del
 
 
 def read_pair(neighbours: Any) -> tuple[Any, Any]:
-    """Both neighbours."""
     try:
         left, right = neighbours
     except (TypeError, ValueError):

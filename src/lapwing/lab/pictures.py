@@ -61,7 +61,6 @@ def draw_audit(audit: Audit) -> Figure:
 
 
 def _laws(axes: Axes, sketch: Sketch) -> None:
-    """One pair of bars for each cell, the cells of the event shaded."""
     keep = np.flatnonzero(sketch.left + sketch.right > 0)
     places = np.arange(len(keep))
     for place, cell in zip(places, keep, strict=True):

@@ -8,8 +8,7 @@ Guarantee:  if the function is deterministic but for its mechanisms, and the rep
 Proof:      with the same released numbers both runs make the same calls, with the same parameters and inputs within the
             sensitivity, so each release is as private as its mechanism says, given the ones before: adaptive
             composition. The result is the same function of the released numbers: post-processing.
-One pair and one draw are one case of many: what is found is a violation, and nothing found is no proof. Given the draw
-it is deterministic; it takes two runs each way and no statistics.
+One pair and one draw are one case of many: nothing found is no proof. It takes two runs each way and no statistics.
 Checked by: tests/lab/test_replay.py
 """
 
@@ -65,8 +64,7 @@ def replay(
 ) -> Replay:
     """Runs a function on two neighbours with the same released numbers, both ways, and compares what it does.
 
-    With `epsilon` the mechanisms together must not lose more; if the function charges a `Filter`, not more than it
-    charges.
+    With `epsilon` the mechanisms together must not lose more, and never more than the function charges a `Filter`.
     """
     left, right = read_pair(neighbours)
     below_one(delta, "delta")

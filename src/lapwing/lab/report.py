@@ -99,7 +99,6 @@ class Finding:
 
     @property
     def excess(self) -> float:
-        """How far the bound lies above the claimed epsilon."""
         return self.bound - self.epsilon
 
 
@@ -146,7 +145,6 @@ class Audit:
 
     @property
     def event(self) -> str:
-        """What was more likely on one side."""
         if self.best is None:
             return self.bet or "none"
         return f"{self.best.event}, more often on the {self.best.side}"

@@ -99,8 +99,7 @@ def find_function(name: str) -> tuple[Callable[..., Any], Any]:
 def run_program(path: str) -> Callable[[Any, int], list[Any]]:
     """A program as a mechanism. It is called with the data and a number n, and prints n releases, one on each line.
 
-    A line is read as JSON if it is JSON, else as text. A program that stops early is started again for what is missing;
-    that it stopped, and its exit code, is an output.
+    A line is JSON or text. A program that stops early is started again for what is missing; its exit code is an output.
     """
     program = str(Path(path).resolve())
 
@@ -125,10 +124,7 @@ def run_program(path: str) -> Callable[[Any, int], list[Any]]:
 
 
 def ask_question(question: str, *, epsilon: Number, runs: int, closer: ExitStack) -> tuple[Callable[[Any], Any], Any]:
-    """A question on the bundled health data as a mechanism, and its two neighbours: with and without one person.
-
-    The person is the one with the most visits. Every run pays again, for a fresh answer, from a budget for all of them.
-    """
+    """A question on the bundled neighbours as a mechanism. Every run pays again, from a budget for all of them."""
     price = exact(epsilon, "epsilon")
 
     def opened(rows: Any) -> Any:

@@ -71,7 +71,7 @@ def needed_runs(specimen: Specimen, *, trials: int = 40, share: float = 0.95) ->
             missed += not specimen.audit(runs).rejected
             if missed > allowed:
                 break
-        if missed <= allowed:
+        else:
             return runs
     return None
 

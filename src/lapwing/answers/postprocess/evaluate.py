@@ -1,11 +1,9 @@
 """Runs the steps above the release over the tables of the parts.
 
 Values come from the calculator. Beside them every noisy number carries the box it lies in, and each step maps boxes to
-boxes that hold all that the step gives while its inputs lie in theirs (interval_arithmetic.py, functions.py).
-So an interval holds whenever the boxes of the released numbers it is computed from do. Which confidence those need
-follows from `StepColumn.used`: a number computed row by row from m released numbers takes each at 1 - (1 - c) / m; one
-that is computed from whole groups, or that stands in rows chosen by noisy numbers, takes the box in which all numbers
-of all parts hold together (computed.py).
+boxes that hold all that the step gives while its inputs lie in theirs (interval_arithmetic.py, functions.py). So an
+interval holds whenever the boxes of the released numbers it is computed from do; `StepColumn.used` says which
+confidence those need (computed.py).
 Private: the only inputs are released tables and the tree.
 Checked by: tests/answers/test_postprocess.py
 """
@@ -170,10 +168,8 @@ def _sliced(rows: StepRows, offset: int, limit: int | None) -> StepRows:
 
 
 def _joined(left: StepRows, right: StepRows, step: steps.JoinTables, calculation: Calculation) -> StepRows:
-    """Rows that may be there besides are forgotten: which partners they would find is not known.
-
-    Where an outer join finds no partner it gives NULL; where noisy numbers decide who has one, so do they over NULL.
-    """
+    """Rows that may be there besides are forgotten: which partners they would find is not known. Where noisy numbers
+    decide which rows of an outer join have a partner, they decide what is NULL."""
     first, second = left.visible(), right.visible()
     columns = {**first.columns, **second.columns}
     used = {part.name for part in walk(step.condition) if isinstance(part, Column)} if step.condition else set()

@@ -278,10 +278,8 @@ class _Windowed:
 
 
 def _before(parts: Array, box: Box, *, descending: bool, equal: bool) -> Box:
-    """1 and the number of rows of the same group that are surely before each row, and that of those that may be.
-
-    With `equal`, rows with the same number have an order too, which is not known.
-    """
+    """1 and the number of rows of the same group that are surely before each row, and that of those that may be; with
+    `equal`, rows with the same number have an unknown order."""
     low, high = (-box[1], -box[0]) if descending else (box[0], box[1])
     least, most = np.ones(len(parts)), np.ones(len(parts))
     for part in np.unique(parts):

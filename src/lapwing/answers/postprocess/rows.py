@@ -1,9 +1,8 @@
 """Rows between two steps: values, the box that each noisy number lies in, and which rows would be there without noise.
 
-Membership. A step that chooses rows by noisy numbers keeps all of them here, with three marks: `shown` rows are in the
-answer, `sure` rows would be in it wherever the numbers lie in their boxes, and the others that may be are `possible`.
-So what is computed later from the chosen rows still has an interval that holds. Where the rows that may be are not all
-here, `closed` is off.
+A step that chooses rows by noisy numbers keeps all of them here, with three marks: `shown` rows are in the answer,
+`sure` rows would be in it wherever the numbers lie in their boxes, and rows that may be in it are `possible`. So what
+is computed later from the chosen rows still has an interval that holds.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ import numpy as np
 
 from lapwing.arrays import Floats
 from lapwing.errors import BudgetExceeded
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, Attacked, View, compare, presence_cap
-from lapwing.lab.attacks.town import ask, open_town, settle
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, Attacked, View, ask, compare, open_town, presence_cap, settle
 from lapwing.lab.random_people import draw_whole_laplace, flip_coins
 
 PLACES, OTHERS, ASKED = 300, 50, 10_000

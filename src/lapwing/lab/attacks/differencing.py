@@ -6,8 +6,7 @@ from contextlib import closing
 
 import numpy as np
 
-from lapwing.lab.attacks.attempt import Attacked, View, compare, record_cap
-from lapwing.lab.attacks.town import ask, open_town, settle
+from lapwing.lab.attacks.attempt import Attacked, View, ask, compare, open_town, record_cap, settle
 from lapwing.lab.random_people import draw_whole_laplace, flip_coins
 
 PLACES, OTHERS, LEAST, TIMES = 400, 20, 5, 200

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.answers.postprocess.rows import codes
 from lapwing.arrays import Array, Floats
 from lapwing.errors import Refused
-from lapwing.lab.attacks.attempt import Attacked, View, compare, record_cap
-from lapwing.lab.attacks.town import health_of_one_year
+from lapwing.lab.attacks.attempt import Attacked, View, compare, health_of_one_year, record_cap
 from lapwing.lab.random_people import draw_places, draw_uniforms
 from lapwing.lab.targets import open_experiment
 
@@ -24,9 +24,8 @@ def run() -> Attacked:
     spends = table["spending"].to_numpy()
     high = spends > np.median(spends)
     targets = _balanced(high)
-    exact = _codes([table[name].to_pylist() for name in KNOWN])
-    ages = table["age"].to_numpy() // BAND
-    coarse = _codes([table["sex"].to_pylist(), ages.tolist(), *(table[name].to_pylist() for name in KNOWN[2:])])
+    sex, age, *others = (table[name].to_numpy() for name in KNOWN)
+    (exact, _), (coarse, _) = (codes([sex, ages, *others], len(high)) for ages in (age, age // BAND))
     blurred = high ^ (draw_uniforms(len(high)) < 0.1)
     shares, shown = _ask(table, float(np.median(spends)))
     sizes = {"exact facts": exact, f"ages in bands of {BAND}": coarse}
@@ -45,7 +44,7 @@ def run() -> Attacked:
             "How many people share the five facts with a target",
             "people with the same facts",
             "share of targets with no more",
-            {name: _cumulative(np.bincount(codes)[codes[targets]]) for name, codes in sizes.items()},
+            {name: _cumulative(np.bincount(groups)[groups[targets]]) for name, groups in sizes.items()},
         ),
         "A few facts single out most people, names or not. Counts with noise show what is common, and no rows.",
     )
@@ -57,15 +56,9 @@ def _balanced(high: Array) -> Array:
     return np.concatenate([group[draw_places(len(group), TARGETS // 2)] for group in groups])
 
 
-def _codes(columns: list[list[Any]]) -> Array:
-    """A number for each combination of facts."""
-    codes: dict[tuple[Any, ...], int] = {}
-    return np.array([codes.setdefault(row, len(codes)) for row in zip(*columns, strict=True)])
-
-
-def _majorities(bits: Array, codes: Array, targets: Array) -> Array:
+def _majorities(bits: Array, groups: Array, targets: Array) -> Array:
     """What most people with the facts of a target have."""
-    return np.array([np.mean(bits[codes == codes[target]]) > 0.5 for target in targets])
+    return np.array([np.mean(bits[groups == groups[target]]) > 0.5 for target in targets])
 
 
 def _cumulative(sizes: Array) -> tuple[Array, Array]:

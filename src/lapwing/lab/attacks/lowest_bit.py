@@ -1,8 +1,8 @@
 """The lowest bits of floats: noise in doubles cannot reach every double, and which it reaches tells the answer.
 
 Naive Laplace noise is a function of one of 2^53 uniforms. Given an output, the attacker tries for either answer whether
-any uniform leads from it to exactly this double; often only one answer remains. [Mironov 2012]
-Beside it, the attacker may take the nearer answer: what works better is reported.
+any uniform leads from it to exactly this double; often only one answer remains. [Mironov 2012] If guessing the nearer
+answer works better, that is reported.
 """
 
 from __future__ import annotations

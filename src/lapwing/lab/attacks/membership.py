@@ -8,8 +8,17 @@ import numpy as np
 
 from lapwing.answers.formats import load
 from lapwing.arrays import Array, Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, View, compare, presence_cap, rate_of
-from lapwing.lab.attacks.town import health_of_one_year
+from lapwing.lab.attacks.attempt import (
+    LAPWING,
+    NAIVE,
+    UNPROTECTED,
+    Attacked,
+    View,
+    compare,
+    health_of_one_year,
+    presence_cap,
+    rate_of,
+)
 from lapwing.lab.random_people import draw_float_laplace, draw_uniforms, shuffled
 from lapwing.mechanisms import Laplace
 
@@ -53,10 +62,7 @@ def run_statistics() -> Attacked:
 
 
 def run_model() -> Attacked:
-    """A tree that is grown until it fits every person, and a naive Bayes of noisy counts beside it.
-
-    The private model is of another kind and learns next to nothing at this size; the lesson says so, in numbers.
-    """
+    """A tree that is grown until it fits every person, and a private naive Bayes, which learns little at this size."""
     load("sklearn", what="Attacks on models", install="'lapwing[lab]'")
     from sklearn.tree import DecisionTreeClassifier
 
@@ -114,10 +120,9 @@ def _patients() -> tuple[Floats, Array]:
 
 
 def _bayes(traits: Floats, labels: Array, hidden: Flags, release: Callable[[Array], Array]) -> Floats:
-    """P[label] for everyone by naive Bayes, from released counts of bins by label.
+    """P[label] for everyone by naive Bayes, from released counts of public bins by label.
 
-    The bins are public: equal parts of declared bounds. A person is in one cell of each trait and in one count of
-    labels, so adding her moves the counts by len(FEATURES) + 1 in all.
+    A person is in one cell of each trait and in one count of labels: the sensitivity is len(FEATURES) + 1.
     """
     bins = np.clip((BINS * traits / np.array(MOST)).astype(np.int64), 0, BINS - 1)
     known, truth = bins[hidden], labels[hidden]

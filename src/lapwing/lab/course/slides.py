@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lapwing.answers.picture import BLUE, GREEN, GREY, PALE, RED
+from lapwing.lab.course.tour import auction_revenues
 from lapwing.lab.pictures import canvas, saved
 from lapwing.mechanisms import Exponential, Laplace, RandomizedResponse, laplace_or_gaussian
 from lapwing.numbers import Number
@@ -91,8 +92,7 @@ def draw_error(path: str | Path | None = None) -> Figure:
 
 def draw_auction(path: str | Path | None = None) -> Figure:
     """What each price earns with bids of 4.1, 1, 1, 1, and how often the exponential mechanism chooses it."""
-    prices = [tenth / 10 for tenth in range(1, 43)]
-    revenue = [round(price * sum(bid >= price for bid in (4.1, 1, 1, 1)), 10) for price in prices]
+    prices, revenue = auction_revenues()
     figure, (left, right) = canvas(10, 4.2, columns=2)
     left.bar(prices, revenue, width=0.08, color=PALE, edgecolor=GREY, lw=0.4)
     left.set(xlabel="price", ylabel="revenue", title="Bids 4.1, 1, 1, 1: what a price earns")
