@@ -85,7 +85,7 @@ def _header(figure: Figure, picture: Picture, title: list[str], condition: list[
         figure.text(left, at, _plain(line), va="top", in_layout=False, fontsize=9, color=colour)
         at -= 0.19 / height
     if picture.colours:
-        names = [_plain(_short(f"{picture.colours}: {marks.name}")) for marks in picture.panels[0].marks]
+        names = [_text(f"{picture.colours}: {marks.name}") for marks in picture.panels[0].marks]
         legend = figure.legend(
             [Patch(color=colour) for colour in COLOURS[: len(names)]], names,
             loc="upper left", bbox_to_anchor=(left, at - 0.05 / height), ncols=len(names), frameon=False,
@@ -109,14 +109,14 @@ def _body(figure: Figure, picture: Picture, columns: int) -> None:
     draw_panel = {Shape.POINTS: _point, Shape.BARS: _bars, Shape.LINES: _lines}[picture.shape]
     for at, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
         if len(panels) > 1 or picture.shape is not Shape.POINTS:
-            axes.set_title(_plain(_short(panel.title)), pad=8)
+            axes.set_title(_text(panel.title), pad=8)
         if not any(marks.places for marks in panel.marks):
             _say(axes, "no rows")
             continue
         draw_panel(axes, picture, panel)
         if at + columns >= len(panels):  # nothing below it
             axes.tick_params(labelbottom=True)
-            axes.set_xlabel(_plain(_short(picture.along)) if lines else "")
+            axes.set_xlabel(_text(picture.along) if lines else "")
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
 
@@ -158,19 +158,18 @@ def _bars(axes: Axes, picture: Picture, panel: Panel) -> None:
             _write_values(axes, marks, places)
     axes.axvline(0, color=INK, lw=0.8)
     axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.set_yticks(range(len(labels)), [_plain(_short(text)) for text in labels])
+    axes.set_yticks(range(len(labels)), [_text(text) for text in labels])
     axes.tick_params(axis="y", length=0, labelsize=9.5 if len(labels) <= 40 else 7.5)
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.16 if written else 0.05)
     axes.grid(axis="x")
     if axes.get_subplotspec().is_first_col():  # type: ignore[union-attr]
         over: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}  # above the labels
-        axes.annotate(_plain(_short(picture.along)), (0, 1), (-6, 8), ha="right", color=GREY, **over)
+        axes.annotate(_text(picture.along), (0, 1), (-6, 8), ha="right", color=GREY, **over)
     _number_axis(axes.xaxis, 5)
 
 
 def _whiskers(axes: Axes, marks: Marks, places: Any, cap: float) -> None:
-    """Intervals across the ends of bars, with a light edge that keeps them visible on the bar."""
     bounded = ~np.isnan(marks.low) & ~np.isnan(marks.high)
     reach = np.maximum([marks.values - marks.low, marks.high - marks.values], 0)[:, bounded]
     for colour, extra in (("white", 1.4), (INK, 0.0)):
@@ -181,7 +180,6 @@ def _whiskers(axes: Axes, marks: Marks, places: Any, cap: float) -> None:
 
 
 def _write_values(axes: Axes, marks: Marks, places: Any) -> None:
-    """The number itself, to the right of its bar and whisker."""
     after = digits(marks)
     for place, value, high in zip(places, marks.values, marks.high, strict=True):
         text, end = ("NULL", 0.0) if np.isnan(value) else (number(value, after), float(np.nanmax([value, high, 0.0])))
@@ -233,8 +231,8 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
     return textwrap.wrap(text, width, max_lines=most, placeholder=" …") or [""]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def _text(text: str) -> str:
+    return _plain(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
 def _plain(text: str) -> str:

@@ -20,7 +20,7 @@ from lapwing.answers.columns import UNFOUND
 from lapwing.answers.formats import price, to_dict
 from lapwing.answers.interval_arithmetic import shown_box
 from lapwing.answers.postprocess.evaluate import evaluate
-from lapwing.answers.postprocess.rows import Missing, StepColumn, StepRows
+from lapwing.answers.postprocess.rows import Missing, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid, price_line
 from lapwing.engines.public_steps import Calculation, OverrunError
@@ -51,7 +51,6 @@ class Computed(Tabular):
     """What all new parts cost now; 0 if all were stored."""
     confidence: Fraction
     bought: str = ""
-    """The price in the caller's words."""
     _cache: dict[tuple[Fraction, bool], tuple[AnswerColumn, ...]] = field(default_factory=dict)
 
     @property
@@ -69,7 +68,7 @@ class Computed(Tabular):
             self._cache[level, simultaneous] = (
                 _unknown(self.statement)
                 if self._nothing
-                else compute(self.statement, self._released, level, simultaneous=simultaneous)
+                else compute(self.statement, self._tables, level, simultaneous=simultaneous)
             )
         title = asked(self.parts[0].plan.question) if len(self.parts) == 1 else ""
         selected = [_SELECTED] if any(part.plan.outline.domain is None for part in self.parts) else []
@@ -111,8 +110,8 @@ class Computed(Tabular):
             "methods": self.methods(),
         }
 
-    def _released(self, place: int, level: Fraction, together: bool) -> AnswerTable:
-        return self.parts[place].table(level, simultaneous=together)
+    def _tables(self, part: int, level: Fraction, together: bool) -> AnswerTable:
+        return self.parts[part].table(level, simultaneous=together)
 
 
 Answered = Release | Computed
@@ -133,7 +132,8 @@ def compute(
     try:
         with np.errstate(all="ignore"):
             whole = rows(None)
-            levels = {name: _level(whole, whole.columns[name], simultaneous) for _, name, _ in statement.columns}
+            needs_all = whole.chosen or simultaneous  # then boxes must hold for all released numbers together
+            levels = {n: None if needs_all else whole.columns[n].used or None for _, n, _ in statement.columns}
             by_level = {used: whole if used is None else rows(used) for used in set(levels.values())}
     except OverrunError:
         raise Unfinished from None
@@ -144,11 +144,6 @@ def _unknown(statement: SplitStatement) -> tuple[AnswerColumn, ...]:
     """One row of NULLs: what is computed from a part without an answer is not known."""
     null, columns = np.full(1, None, object), statement.columns
     return tuple(AnswerColumn(n, kind, null, reason=UNFOUND if kind.is_number else None) for n, _, kind in columns)
-
-
-def _level(rows: StepRows, cells: StepColumn, simultaneous: bool) -> int | None:
-    """From how many released numbers a column needs boxes; None for all of them together."""
-    return None if not cells.noisy or rows.chosen or simultaneous else cells.used
 
 
 def _column(title: str, rows: StepRows, name: str, kind: Type, used: int | None) -> AnswerColumn:

@@ -83,7 +83,6 @@ class Distribution(Release):
 
     @property
     def ranges(self) -> RangeRelease:
-        """The noisy sums of the first cells, and what made them."""
         return read_ranges(self.plan.measures[0], self.released.cells[0])
 
     def range(self, low: Any = None, high: Any = None, confidence: Number | None = None) -> Estimate:
@@ -234,7 +233,6 @@ def axis_columns(axes: Sequence[Axis]) -> list[AnswerColumn]:
 
 
 def count_table(table: AnswerTable, plan: Plan, axes: Sequence[Axis]) -> AnswerTable:
-    """The answer with a title of its own: counts over these axes."""
     by = ", ".join(axis.name for axis in axes)
     return replace(table, title=f"COUNT(*) of {plan.table.name}{f' by {by}' if by else ''}", binned=True)
 

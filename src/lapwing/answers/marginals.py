@@ -55,7 +55,6 @@ class MarginalTable(Release):
 
     @property
     def counts(self) -> Any:
-        """The noisy counts, with one axis for each column."""
         return self.tables.table(self.over)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
@@ -191,7 +190,6 @@ def combinations_up_to(size: int, most: int) -> tuple[Set, ...]:
 
 
 def read_columns(columns: object) -> tuple[str | tuple[str, ...], ...]:
-    """Names of columns, or lists of them, as they were written."""
     asked = [item if isinstance(item, str) else _listed(item) for item in _listed(columns)]
     names = [name for item in asked for name in ([item] if isinstance(item, str) else item)]
     if not names or not all(isinstance(name, str) for name in names):

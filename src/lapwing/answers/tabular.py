@@ -156,7 +156,6 @@ class Together(Generic[Item]):
     cost: Cost
     """What all of them cost together; 0 if all were stored."""
     bought: str
-    """The price of all of them in the caller's words."""
 
     def __len__(self) -> int:
         return len(self.releases)

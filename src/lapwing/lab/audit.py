@@ -123,7 +123,6 @@ def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float =
 def _examine(
     seen: Features, training: tuple[int, int], point: tuple[float, float], way: int, level: float
 ) -> tuple[Event, Finding]:
-    """One direction of one point: the event, and what its test runs show."""
     sides = (seen.left, seen.right) if way == 0 else (seen.right, seen.left)
     trained = training if way == 0 else training[::-1]
     event = choose_event(sides[0], sides[1], trained, point)

@@ -126,8 +126,6 @@ _DRAWING = ("__call__", "choose", "respond", "keep", "release", "start", "draw")
 
 @dataclass(slots=True)
 class Called:
-    """One release: by which mechanism, on what, and what came out."""
-
     name: str
     mechanism: Any
     inputs: tuple[Any, ...]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 GOLD = "#c9a227"
 SYSTEMS = {"unprotected": GREY, "naive noise": RED, "Lapwing": BLUE}
-"""The colour of each system, wherever it is drawn."""
 _STYLE = {**STYLE, "font.size": 10, "axes.titlesize": 11, "grid.linewidth": 0.8, "ytick.color": GREY}
 
 

@@ -45,7 +45,6 @@ def draw_whole_laplace(scale: float | Fraction, *shape: int) -> Integers:
 
 
 def draw_places(below: int, count: int) -> Integers:
-    """Uniform places in [0, below), with repetition."""
     return sample_uniform(below, count)
 
 

@@ -145,7 +145,6 @@ def ask_question(question: str, *, epsilon: Number, runs: int, closer: ExitStack
 
 
 def read_data(text: str) -> Any:
-    """JSON if it is JSON, else the text itself."""
     try:
         return json.loads(text)
     except ValueError:
@@ -160,6 +159,14 @@ def bundled_neighbours() -> tuple[pa.Table, pa.Table]:
     totals = table.group_by("person").aggregate([("visits", "sum")]).sort_by([("visits_sum", "descending")])
     heaviest = totals["person"][0].as_py()
     return table, table.filter([person != heaviest for person in table["person"].to_pylist()])
+
+
+def health_of_one_year() -> Any:
+    """The bundled health data: one row for each person, of the first study year."""
+    from lapwing.data import health
+
+    table = health()
+    return table.filter([year == 1 for year in table["year"].to_pylist()])
 
 
 def write_neighbours(folder: Path, ports: tuple[int, int] = (8471, 8472)) -> list[Path]:

@@ -110,7 +110,6 @@ class StepRows:
 
 
 def unboxed(kind: Type, values: Array, reason: str) -> StepColumn:
-    """Noisy values without a box."""
     return StepColumn(kind, values, used=None, reason=reason)
 
 

@@ -22,9 +22,9 @@ ATTACKS = {
     "oracles": "ask what fails, or is refunded, only if a certain person is there",
     "timing": "measure how long an answer takes",
 }
-"""Each attack in a few words."""
 
 _HOMES = {
+    "averaging": ("repeated_counts", "run_averaging"), "differencing": ("repeated_counts", "run_differencing"),
     "membership": ("membership", "run_statistics"), "model": ("membership", "run_model"),
     "lowest-bit": ("lowest_bit", "run"), "timing": ("timing_attack", "run"),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What attacks share: systems, how often an attempt succeeded, the cap that epsilon puts on any attack, and data.
+"""What an attack tried on several systems, how often it succeeded, and the cap that epsilon puts on any attack.
 
 Every attack guesses a secret bit that a fair coin chose, so guessing blindly is right half of the time.
 
@@ -21,26 +21,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lapwing.arrays import Array, Flags, Floats
+from lapwing.arrays import Array, Flags
 from lapwing.lab.success_rate import Rate
-from lapwing.lab.targets import open_experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lapwing.curator import Curator
-
-TOWN = "town"
 UNPROTECTED, NAIVE, LAPWING = "unprotected", "naive noise", "Lapwing"
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One system under attack."""
-
     system: str
     how: str
-    """What the system does, in a few words."""
     success: Rate
     cap: float | None = None
     """The most that its epsilon allows; None if it promises nothing."""
@@ -115,43 +108,3 @@ def compare(
     """What the unprotected system, naive noise and Lapwing do, with the guesses of the secret on each."""
     pairs = zip((UNPROTECTED, NAIVE, LAPWING), systems, (None, naive_cap, cap), strict=True)
     return tuple(Attempt(system, how, rate_of(guesses, hidden), cap) for system, (how, guesses), cap in pairs)
-
-
-def health_of_one_year() -> Any:
-    """The bundled health data: one row for each person, of the first study year."""
-    from lapwing.data import health
-
-    table = health()
-    return table.filter([year == 1 for year in table["year"].to_pylist()])
-
-
-def settle(hidden: Flags, others: int, *, absent: bool) -> dict[str, Array]:
-    """Columns place, name, ill: `others` people in each place, and a target named "target".
-
-    Each place is a group with a secret of its own, and no person is in two. So one question with GROUP BY attacks all
-    of them, and each target is protected by the same epsilon. The target is ill, and there only if the secret is true
-    (`absent`), or there in any case and ill if it is.
-    """
-    places = np.arange(len(hidden))
-    here = places[hidden] if absent else places
-    place = np.concatenate([np.repeat(places, others), here])
-    name = np.array(["other"] * (others * len(places)) + ["target"] * len(here))
-    ill = np.concatenate([np.tile(np.arange(others) % 3 == 0, len(places)), np.ones(len(here), bool) & hidden[here]])
-    return {"place": place, "name": name, "ill": ill.astype(np.int64)}
-
-
-def open_town(columns: dict[str, Array], places: int, epsilon: float) -> Curator:
-    import pyarrow as pa
-
-    return open_experiment(
-        pa.table(columns), name=TOWN, unit=None, groups_per_unit=1, bounds={"ill": (0, 1)},
-        values={"place": list(range(places)), "name": ["other", "target"]}, epsilon=epsilon,
-    )  # fmt: skip
-
-
-def ask(curator: Curator, what: str, epsilon: float, *, where: str = "", refresh: bool = False) -> Floats:
-    """One number for each place, in order."""
-    condition = f" WHERE {where}" if where else ""
-    question = f"SELECT place, {what} AS n FROM {TOWN}{condition} GROUP BY place"
-    answer: Any = curator.sql(question, epsilon=epsilon, refresh=refresh).to_arrow().sort_by("place")
-    return np.asarray(answer["n"].to_numpy(zero_copy_only=False).astype(np.float64))

@@ -10,9 +10,9 @@ import numpy as np
 from lapwing.answers.postprocess.rows import codes
 from lapwing.arrays import Array, Floats
 from lapwing.errors import Refused
-from lapwing.lab.attacks.attempt import Attacked, View, compare, health_of_one_year, record_cap
+from lapwing.lab.attacks.attempt import Attacked, View, compare, record_cap
 from lapwing.lab.random_people import draw_places, draw_uniforms
-from lapwing.lab.targets import open_experiment
+from lapwing.lab.targets import health_of_one_year, open_experiment
 
 TARGETS, BUDGET, BAND = 400, 1.0, 10
 KNOWN = ("sex", "age", "site", "education", "family_size")
@@ -57,7 +57,6 @@ def _balanced(high: Array) -> Array:
 
 
 def _majorities(bits: Array, groups: Array, targets: Array) -> Array:
-    """What most people with the facts of a target have."""
     return np.array([np.mean(bits[groups == groups[target]]) > 0.5 for target in targets])
 
 

@@ -8,18 +8,9 @@ import numpy as np
 
 from lapwing.answers.formats import load
 from lapwing.arrays import Array, Flags, Floats
-from lapwing.lab.attacks.attempt import (
-    LAPWING,
-    NAIVE,
-    UNPROTECTED,
-    Attacked,
-    View,
-    compare,
-    health_of_one_year,
-    presence_cap,
-    rate_of,
-)
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, View, compare, presence_cap, rate_of
 from lapwing.lab.random_people import draw_float_laplace, draw_uniforms, shuffled
+from lapwing.lab.targets import health_of_one_year
 from lapwing.mechanisms import Laplace
 
 PEOPLE, TRAITS, WIDTH = 100, 5_000, 0.2
