@@ -93,20 +93,18 @@ def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
     """The audit, which says so if all outputs are the same; raises if nothing was released in any run."""
     if found.rejected:
         return found
-    first, outputs = left[0], (output for side in (left, right) for output in side)
+    outputs = [*left, *right]
+    first = outputs[0]
     if first is None or isinstance(first, Exception):
         if any(output is not None and not isinstance(output, Exception) for output in outputs):
             return found
-        did = list(dict.fromkeys(_did(output) for side in (left, right) for output in side))
+        raised = (None if output is None else f"raised {type(output).__qualname__}: {output}" for output in outputs)
+        did = list(dict.fromkeys(words or "returned None" for words in raised))
         every = f"every run {did[0]}" if len(did) == 1 else f"no run returned a value; one {did[0]}, another {did[1]}"
         raise Misconfigured(
             f"{every}. So nothing was released that could be audited. Fix the function, or the neighbours passed to it."
         )
     return replace(found, only=shown(first)) if all(same(first, output) for output in outputs) else found
-
-
-def _did(output: Exception | None) -> str:
-    return "returned None" if output is None else f"raised {type(output).__qualname__}: {output}"
 
 
 def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float = ALPHA) -> Audit:
@@ -126,10 +124,9 @@ def _examine(
     sides = (seen.left, seen.right) if way == 0 else (seen.right, seen.left)
     trained = training if way == 0 else training[::-1]
     event = choose_event(sides[0], sides[1], trained, point)
-    tested = [[side[event.feature][start:]] for side, start in zip(sides, trained, strict=True)]
-    alone = Event(0, event.edges, event.cells, event.merit)
-    hits, runs = [int(alone.holds(columns).sum()) for columns in tested], [len(columns[0]) for columns in tested]
-    low, high = lower(hits[0], runs[0], level), upper(hits[1], runs[1], level)
+    tested = [event.holds(side[event.feature][start:]) for side, start in zip(sides, trained, strict=True)]
+    (hits, rare_hits), (runs, rare_runs) = (int(test.sum()) for test in tested), map(len, tested)
+    low, high = lower(hits, runs, level), upper(rare_hits, rare_runs, level)
     bound = math.log((low - point[1]) / high) if low > point[1] else -math.inf
     return event, Finding(point[0], point[1], bound, _words(seen, event), SIDES[way], low, high)
 
@@ -230,7 +227,7 @@ class Wealth:
         for i, (point, way) in enumerate(self._bets):
             sides = (seen.left, seen.right) if way == 0 else (seen.right, seen.left)
             event = choose_event(sides[0], sides[1], (before, before), point)
-            hits = [event.holds(side) for side in sides]
+            hits = [event.holds(side[event.feature]) for side in sides]
             stake = _stake(hits[0][:before].mean(), hits[1][:before].mean(), before, point)
             payoff = hits[0][before:] - math.exp(point[0]) * hits[1][before:] - point[1]
             self._logs[i] += float(np.log1p(stake * payoff).sum())

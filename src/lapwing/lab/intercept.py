@@ -26,16 +26,6 @@ from lapwing.privacy.neighbours import Neighbours
 Check = Callable[[Any, tuple[Any, ...], tuple[Any, ...]], str | None]
 
 
-def check_sum(mechanism: Any, left: tuple[Any, ...], right: tuple[Any, ...]) -> str | None:
-    """The l1 distance, for Laplace noise."""
-    return _additive(mechanism, left[0], right[0], lambda gaps: sum(map(abs, gaps), Fraction(0)), "l1")
-
-
-def check_root(mechanism: Any, left: tuple[Any, ...], right: tuple[Any, ...]) -> str | None:
-    """The l2 distance, for Gaussian noise; squares are compared."""
-    return _additive(mechanism, left[0], right[0], lambda gaps: sum((g * g for g in gaps), Fraction(0)), "l2", power=2)
-
-
 def check_scores(mechanism: Any, left: tuple[Any, ...], right: tuple[Any, ...]) -> str | None:
     """The largest change of a score, and its sign if all must move the same way."""
     if not same(_listed(left[0]), _listed(right[0])):
@@ -72,24 +62,30 @@ def check_truths(_: Any, left: tuple[Any, ...], right: tuple[Any, ...]) -> str |
     return f"the truths of {moved} people differ" if moved > 1 else None
 
 
-def check_value(mechanism: Any, left: tuple[Any, ...], right: tuple[Any, ...]) -> str | None:
-    return _additive(mechanism, left[0], right[0], lambda gaps: abs(gaps[0]), "value")
+def _additive(norm: Callable[[Sequence[Fraction]], Fraction], name: str, power: int = 1) -> Check:
+    """For additive noise: the distance of the values in this norm, to the power."""
+
+    def check(mechanism: Any, lefts: tuple[Any, ...], rights: tuple[Any, ...]) -> str | None:
+        left, right, most = lefts[0], rights[0], mechanism.sensitivity
+        if type(left) is not type(right) or np.asarray(left).dtype.kind != np.asarray(right).dtype.kind:
+            return "the type of the value depends on the data"
+        if np.shape(left) != np.shape(right):
+            return f"the number of values depends on the data: {np.shape(left)} and {np.shape(right)}"
+        gaps = _gaps(left, right)
+        if gaps is None:
+            return "a value is not a finite number"
+        moved = norm(gaps)
+        if moved <= most**power:
+            return None
+        distance = float(moved) ** (1 / power)
+        return f"the value moves by {distance:.6g} in {name}, and the sensitivity is {float(most):.6g}"
+
+    return check
 
 
-def _additive(
-    mechanism: Any, left: Any, right: Any, norm: Callable[[Sequence[Fraction]], Fraction], name: str, power: int = 1
-) -> str | None:
-    if type(left) is not type(right) or np.asarray(left).dtype.kind != np.asarray(right).dtype.kind:
-        return "the type of the value depends on the data"
-    if np.shape(left) != np.shape(right):
-        return f"the number of values depends on the data: {np.shape(left)} and {np.shape(right)}"
-    gaps = _gaps(left, right)
-    if gaps is None:
-        return "a value is not a finite number"
-    moved, most = norm(gaps), mechanism.sensitivity
-    if moved <= most**power:
-        return None
-    return f"the value moves by {float(moved) ** (1 / power):.6g} in {name}, and the sensitivity is {float(most):.6g}"
+check_sum = _additive(lambda gaps: sum(map(abs, gaps), Fraction(0)), "l1")
+check_root = _additive(lambda gaps: sum((g * g for g in gaps), Fraction(0)), "l2", power=2)
+check_value = _additive(lambda gaps: abs(gaps[0]), "value")
 
 
 def _gaps(left: Any, right: Any) -> list[Fraction] | None:

@@ -250,8 +250,8 @@ class Event:
     cells: Flags
     merit: float
 
-    def holds(self, columns: list[Floats]) -> Flags:
-        return np.asarray(self.cells[cell_of(columns[self.feature], self.edges)])
+    def holds(self, column: Floats) -> Flags:
+        return np.asarray(self.cells[cell_of(column, self.edges)])
 
     def describe(self, name: str, categories: tuple[str, ...] = ()) -> str:
         if categories and len(categories) <= len(self.edges):

@@ -28,7 +28,8 @@ def run() -> Attacked:
     (exact, _), (coarse, _) = (codes([sex, ages, *others], len(high)) for ages in (age, age // BAND))
     blurred = high ^ (draw_uniforms(len(high)) < 0.1)
     shares, shown = _ask(table, float(np.median(spends)))
-    sizes = {"exact facts": exact, f"ages in bands of {BAND}": coarse}
+    groups, at = {"exact facts": exact, f"ages in bands of {BAND}": coarse}, np.arange(1, 21)
+    sizes = {name: np.bincount(numbers)[numbers[targets]] for name, numbers in groups.items()}
     return Attacked(
         "linkage",
         "Linkage",
@@ -44,7 +45,7 @@ def run() -> Attacked:
             "How many people share the five facts with a target",
             "people with the same facts",
             "share of targets with no more",
-            {name: _cumulative(np.bincount(groups)[groups[targets]]) for name, groups in sizes.items()},
+            {name: (at, (size[:, None] <= at).mean(axis=0)) for name, size in sizes.items()},
         ),
         "A few facts single out most people, names or not. Counts with noise show what is common, and no rows.",
     )
@@ -58,11 +59,6 @@ def _balanced(high: Array) -> Array:
 
 def _majorities(bits: Array, groups: Array, targets: Array) -> Array:
     return np.array([np.mean(bits[groups == groups[target]]) > 0.5 for target in targets])
-
-
-def _cumulative(sizes: Array) -> tuple[Array, Array]:
-    at = np.arange(1, 21)
-    return at, np.array([np.mean(sizes <= k) for k in at])
 
 
 def _ask(table: Any, middle: float) -> tuple[Floats, str]:

@@ -52,9 +52,7 @@ class Lecture:
         names: dict[str, Any] = {"__name__": self.name}
         for cell in _cells(page):
             if cell.kind == "text":
-                shown = re.sub(
-                    r"^!\[.*?\]\(.*?\)\n", "", cell.text, flags=re.MULTILINE
-                )  # no pictures, no targets of links
+                shown = re.sub(r"^!\[.*?\]\(.*?\)\n", "", cell.text, flags=re.MULTILINE)  # no pictures
                 yield re.sub(r"\[(.*?)\]\(.*?\)", r"\1", shown).strip()
             elif cell.kind == "code":
                 printed = io.StringIO()
