@@ -134,8 +134,7 @@ def _point(axes: Axes, _: Picture, panel: Panel) -> None:
     axes.annotate(text, (value, 0), (0, 8), textcoords="offset points", ha="center", fontweight="bold")
     reach = (high - low) if high > low else max(abs(value), 1.0) / 10
     axes.set_xlim(float(np.nanmin([value, low])) - reach / 2, float(np.nanmax([value, high])) + reach / 2)
-    axes.set_ylim(-1, 1.6)
-    axes.set_yticks([])
+    axes.set(ylim=(-1, 1.6), yticks=[])
     axes.spines["left"].set_visible(False)
     _number_axis(axes.xaxis, 6)
 

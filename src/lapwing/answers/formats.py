@@ -217,8 +217,7 @@ def to_pandas(table: AnswerTable, *, intervals: bool = True) -> pd.DataFrame:
 
 def to_polars(table: AnswerTable, *, intervals: bool = True) -> pl.DataFrame:
     polars = load("polars", what="Frames of Polars", install="polars")
-    frame: pl.DataFrame = polars.DataFrame(to_arrow(table, intervals=intervals))
-    return frame
+    return polars.DataFrame(to_arrow(table, intervals=intervals))  # type: ignore[no-any-return]
 
 
 def to_csv(table: AnswerTable, *, sheet: bool = False) -> str:

@@ -91,7 +91,6 @@ def widened(box: Box, share: float) -> Box:
 
 
 def without_ends(box: Box, where: Array) -> Box:
-    """The box without ends there."""
     return _masked(box, where, np.nan, np.nan)
 
 

@@ -201,7 +201,6 @@ def read_columns(columns: object) -> tuple[str | tuple[str, ...], ...]:
 
 
 def _listed(names: object) -> tuple[Any, ...]:
-    """The items of a list; a name or a number by itself is no list."""
     return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (None,)
 
 

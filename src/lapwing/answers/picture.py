@@ -162,7 +162,6 @@ class _Roles:
 
 
 def _keys(table: AnswerTable) -> list[_Key]:
-    """The keys, each with the ends of its bins if they follow it."""
     keys: list[_Key] = []
     for column in (column for column in table.columns if column.is_key):
         key = _Key(column.name, column.type, column.values.tolist())

@@ -170,7 +170,6 @@ def _joined(parts: list[Any]) -> Outputs:
 
 
 def _sketch(seen: Features, event: Event, training: tuple[int, int]) -> Sketch:
-    """The test runs by the cells of the event's feature, for a picture."""
     sides = [(seen.left, training[0]), (seen.right, training[1])]
     counts = [counts_of(side[event.feature][start:], event.edges) for side, start in sides]
     shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]

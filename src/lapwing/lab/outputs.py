@@ -142,8 +142,7 @@ def edges_of(training: Floats) -> Floats:
 
 def cell_of(values: Floats, edges: Floats) -> Integers:
     """Cell i is (edges[i-1], edges[i]]; above the last edge comes one more cell, and after it NaN."""
-    cells = np.searchsorted(edges, values, side="left")
-    return np.where(np.isnan(values), len(edges) + 1, cells)
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values, side="left"))
 
 
 def counts_of(values: Floats, edges: Floats) -> Integers:

@@ -46,7 +46,6 @@ def saved(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def draw_audit(audit: Audit) -> Figure:
-    """Both distributions with the event, and the bound beside the claim."""
     figure, (laws, bounds) = canvas(9.6, 3.9, 2, width_ratios=(3, 1.25))
     if audit.sketch is not None:
         _laws(laws, audit.sketch)
@@ -70,8 +69,7 @@ def _laws(axes: Axes, sketch: Sketch) -> None:
     names = [*(f"{edge:.4g}" for edge in sketch.edges), "more", "NaN"]
     every = max(1, math.ceil(len(keep) / 12))
     axes.set_xticks(places[::every], [names[cell] for cell in keep[::every]])
-    axes.set_xlabel(f"{sketch.feature} (up to); the event is shaded")
-    axes.set_ylabel("share of test runs")
+    axes.set(xlabel=f"{sketch.feature} (up to); the event is shaded", ylabel="share of test runs")
     axes.legend(frameon=False)
 
 
@@ -89,8 +87,7 @@ def _bounds(axes: Axes, audit: Audit) -> None:
     axes.text(0, shown, f"{shown:.3g}", ha="center", va="bottom", fontweight="bold")
     axes.axhline(best.epsilon, color=INK, lw=1.2, ls="--")
     axes.text(0.72, best.epsilon, f"claimed {best.epsilon:.3g}", ha="right", va="bottom", fontsize=9)
-    axes.set_xlim(-0.75, 0.75)
-    axes.set_ylim(0, 1.25 * max(shown, best.epsilon, 0.1))
+    axes.set(xlim=(-0.75, 0.75), ylim=(0, 1.25 * max(shown, best.epsilon, 0.1)))
     axes.set_xticks([0], ["epsilon is at least"])
     axes.set_title(f"alpha = {audit.alpha:g}", color=GREY, fontsize=9.5)
 
@@ -104,7 +101,6 @@ def _bins(values: Any) -> list[float]:
 
 
 def draw_attack(attacked: Attacked) -> Figure:
-    """What the attacker sees, and how often each system gave the secret away, with its interval and its cap."""
     figure, (seen, success) = canvas(10.4, 3.8, 2, width_ratios=(1.15, 1))
     _panel(seen, attacked.view)
     names = [attempt.system for attempt in attacked.attempts]
@@ -122,8 +118,7 @@ def draw_attack(attacked: Attacked) -> Figure:
     plain = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     success.text(0.5, -0.53, "blind guess", ha="center", va="center", fontsize=8.5, color=GREY, bbox=plain)
     success.set_yticks(places, names, color=INK)
-    success.set_xlim(0, 1.02)
-    success.set_ylim(-0.7, len(names) - 0.3)
+    success.set(xlim=(0, 1.02), ylim=(-0.7, len(names) - 0.3))
     success.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
     success.set_title("How often the secret was guessed", loc="left")
     figure.suptitle(attacked.title, x=0.01, ha="left", fontweight="bold", fontsize=13)
@@ -146,7 +141,6 @@ def _panel(axes: Axes, view: View) -> None:
     if view.kind == "log lines":
         axes.set_xscale("log")
     axes.set_title(view.title, loc="left")
-    axes.set_xlabel(view.across)
-    axes.set_ylabel(view.up)
+    axes.set(xlabel=view.across, ylabel=view.up)
     axes.grid(axis="y")
     axes.legend(frameon=False, fontsize=9)

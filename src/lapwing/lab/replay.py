@@ -18,7 +18,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
+from operator import add, methodcaller
 from typing import Any
 
 from lapwing.errors import LapwingError, Misconfigured
@@ -56,11 +56,7 @@ class Replay:
 
 
 def replay(
-    function: Callable[[Any], Any],
-    neighbours: tuple[Any, Any],
-    *,
-    epsilon: Number | None = None,
-    delta: Number = 0,
+    function: Callable[[Any], Any], neighbours: tuple[Any, Any], *, epsilon: Number | None = None, delta: Number = 0
 ) -> Replay:
     """Runs a function on two neighbours with the same released numbers, both ways, and compares what it does.
 
@@ -95,9 +91,7 @@ def _run(function: Callable[[Any], Any], data: Any, answers: Recording | None) -
     with intercepting(recording):
         try:
             result = function(copy.deepcopy(data))
-        except Stopped as error:
-            result = error
-        except Exception as error:  # noqa: BLE001 (whether it fails is part of the result)
+        except (Stopped, Exception) as error:  # noqa: BLE001 (whether it fails is part of the result)
             result = error
     if recording.unknown is not None:
         raise Misconfigured(
@@ -107,7 +101,6 @@ def _run(function: Callable[[Any], Any], data: Any, answers: Recording | None) -
 
 
 def _compare(first: Recording, seen: Any, second: Recording, other: Any) -> list[str]:
-    """How the results differ, given the same released numbers."""
     calls, others = len(first.calls), len(second.calls)
     if others < calls or len(second.spent) < len(first.spent):
         charges, other_charges = len(first.spent), len(second.spent)
@@ -135,13 +128,9 @@ def _overspent(recorded: Recording, epsilon: Number | None, delta: Number) -> li
 
 def _short(total: Loss, paid: Loss | None) -> str | None:
     """By how much the charges fall short of what is lost, in the first currency that both have."""
-    currencies: dict[str, Callable[[Loss], Any]] = {
-        "epsilon": lambda loss: loss.to_pure().epsilon,
-        "rho": lambda loss: loss.to_zcdp().rho,
-    }
-    for name, read in currencies.items():
+    for name, converted in (("epsilon", methodcaller("to_pure")), ("rho", methodcaller("to_zcdp"))):
         try:
-            lost, charged = read(total), 0 if paid is None else read(paid)
+            lost, charged = (0 if loss is None else getattr(converted(loss), name) for loss in (total, paid))
         except LapwingError:
             continue
         if lost <= charged:
@@ -151,7 +140,6 @@ def _short(total: Loss, paid: Loss | None) -> str | None:
 
 
 def _epsilon(loss: Loss, delta: Number) -> Any:
-    """The epsilon of a loss at this delta; None if it has none."""
     try:
         return loss.to_approximate(delta).epsilon if below_one(delta, "delta") else loss.to_pure().epsilon
     except LapwingError:

@@ -57,7 +57,6 @@ class Specimen:
         return not self.wrong
 
     def audit(self, runs: int | None = None, *, alpha: float = 1e-3) -> Audit:
-        """An audit with this many runs on either side."""
         n = runs or self.runs
         claim = Claim.dp(self.epsilon, self.delta)
         return audit_outputs(self.mechanism(self.left, n), self.mechanism(self.right, n), claim, alpha=alpha)
@@ -182,7 +181,6 @@ def compared_value_released(values: Any, n: int) -> Array:
 
 
 def coded(answers: Integers) -> Array:
-    """One number for a row of answers: its digits to base 3."""
     return np.asarray(answers @ 3 ** np.arange(answers.shape[1], dtype=np.int64))
 
 

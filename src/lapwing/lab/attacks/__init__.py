@@ -38,8 +38,7 @@ def attack(name: str) -> Attacked:
 
 def _program(name: str) -> Callable[[], Attacked]:
     module, function = _HOMES.get(name, (name, "run"))
-    run: Callable[[], Attacked] = getattr(import_module(f"{__name__}.{module}"), function)
-    return run
+    return getattr(import_module(f"{__name__}.{module}"), function)  # type: ignore[no-any-return]
 
 
 def attack_all() -> Iterator[Attacked]:

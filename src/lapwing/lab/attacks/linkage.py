@@ -52,7 +52,6 @@ def run() -> Attacked:
 
 
 def _balanced(high: Array) -> Array:
-    """Half of the targets spend much, half do not."""
     groups = [np.flatnonzero(high), np.flatnonzero(~high)]
     return np.concatenate([group[draw_places(len(group), TARGETS // 2)] for group in groups])
 

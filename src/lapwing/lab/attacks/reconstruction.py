@@ -54,5 +54,4 @@ def solve(groups: Flags, answers: Array) -> Flags:
     weights: Floats = groups.astype(np.float64)
     rows = np.block([[weights, -np.eye(asked)], [-weights, -np.eye(asked)]])
     limits, bounds = np.concatenate([answers, -answers]), [(0, 1)] * people + [(0, None)] * asked
-    bits: Flags = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method="highs").x[:people] > 0.5
-    return bits
+    return np.asarray(linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method="highs").x[:people] > 0.5)

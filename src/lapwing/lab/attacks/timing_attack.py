@@ -75,7 +75,6 @@ def _attack(answer: Callable[[bool], Any]) -> tuple[Flags, Flags, Floats]:
 
 
 def _total(table: Any) -> float:
-    """A sum over people of what each of them cost, at most 1."""
     totals = table.group_by("person").aggregate([("cost", "sum")])
     return float(np.minimum(totals["cost_sum"].to_numpy(), 1).sum())
 
