@@ -104,8 +104,8 @@ def _caption(figure: Figure, lines: list[str]) -> None:
 def _body(figure: Figure, picture: Picture, columns: int) -> None:
     panels = picture.panels
     bars, lines = picture.shape is Shape.BARS, picture.shape is Shape.LINES
-    shared = {"sharex": lines or (bars and picture.one_scale), "sharey": bars or (lines and picture.one_scale)}
-    grid = figure.subplots(ceil(len(panels) / columns), columns, squeeze=False, **shared)
+    across, down = lines or (bars and picture.one_scale), bars or (lines and picture.one_scale)
+    grid = figure.subplots(ceil(len(panels) / columns), columns, squeeze=False, sharex=across, sharey=down)
     draw_panel = {Shape.POINTS: _point, Shape.BARS: _bars, Shape.LINES: _lines}[picture.shape]
     for at, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
         if len(panels) > 1 or picture.shape is not Shape.POINTS:

@@ -173,8 +173,8 @@ def _column(title: str, rows: StepRows, name: str, kind: Type, used: int | None)
         return AnswerColumn(title, kind, values, reason=reason, chosen=chosen, remark=cells.remark)
     ends = shown_box((cells.low[shown], cells.high[shown]))
     remark = cells.remark if used is not None or chosen else "; ".join(filter(None, (cells.remark, _TOGETHER)))
-    reason = (cells.reason or Missing.NO_ENDS) if np.isnan(cells.low[shown]).any() else None
-    return AnswerColumn(title, kind, values, *ends, reason, chosen=chosen, remark=remark)
+    missing = (cells.reason or Missing.NO_ENDS) if np.isnan(cells.low[shown]).any() else None
+    return AnswerColumn(title, kind, values, *ends, missing, chosen=chosen, remark=remark)
 
 
 def _released_columns(statement: SplitStatement) -> int:

@@ -74,8 +74,8 @@ class AnswerColumn:
 
     def intervals(self) -> tuple[list[float | None], list[float | None]]:
         """Both ends of each interval."""
-        low, high = ([None] * len(self.values) if side is None else reals(side) for side in (self.low, self.high))
-        return low, high
+        missing = np.full(len(self.values), np.nan)
+        return reals(missing if self.low is None else self.low), reals(missing if self.high is None else self.high)
 
     def take(self, rows: Array) -> AnswerColumn:
         """The same column with these rows only."""

@@ -271,7 +271,8 @@ def choose_event(
     """The most promising event over all features: one that clearly breaks the claim, else the one that shows most."""
     columns = enumerate(zip(likely, rare, strict=True))
     best = [_best_events(i, a[: training[0]], b[: training[1]], *point) for i, (a, b) in columns]
-    clear, high = (max(events, key=attrgetter("merit")) for events in zip(*best, strict=True))
+    clear = max((clear for clear, _ in best), key=attrgetter("merit"))
+    high = max((high for _, high in best), key=attrgetter("merit"))
     return clear if clear.merit > _CLEAR else high
 
 

@@ -189,14 +189,11 @@ def _joined(left: StepRows, right: StepRows, step: steps.JoinTables, calculation
 
 def _stacked(tables: list[StepRows]) -> StepRows:
     stacks = zip(*(rows.columns.values() for rows in tables), strict=True)
+    columns = dict(zip(tables[0].columns, map(_below, stacks), strict=True))
     marks = zip(*((rows.shown, rows.sure, rows.possible) for rows in tables), strict=True)
-    return StepRows(
-        dict(zip(tables[0].columns, map(_below, stacks), strict=True)),
-        *map(np.concatenate, marks),
-        closed=all(rows.closed for rows in tables),
-        chosen=any(rows.chosen for rows in tables),
-        by_noise=any(rows.by_noise for rows in tables),
-    )
+    shown, sure, possible = map(np.concatenate, marks)
+    closed, chosen = all(rows.closed for rows in tables), any(rows.chosen for rows in tables)
+    return StepRows(columns, shown, sure, possible, closed, chosen, any(rows.by_noise for rows in tables))
 
 
 def _below(parts: Sequence[StepColumn]) -> StepColumn:
