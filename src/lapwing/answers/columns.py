@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.interval_arithmetic import box_of, exactly, shown_box
-from lapwing.answers.table import AnswerColumn, numbers
+from lapwing.answers.interval_arithmetic import box_of, exactly
+from lapwing.answers.table import AnswerColumn, numbers, shown_box
 from lapwing.arrays import Array, objects
 from lapwing.engines.public_values import calculate, name_of
 from lapwing.errors import Bug
@@ -122,7 +122,11 @@ class _Above:
             return AnswerColumn(name, kind, values, bare=True, remark=remark)
         level, chosen = 1 - (1 - self.confidence) / len(used), bool(choosing)
         together = max(1, self.size) if self.simultaneous or chosen else 1
-        box = box_of(expression, lambda leaf: self.leaf(leaf, level, together)) if kind.is_number else None
+        box = None
+        if isinstance(expression, Slot) and kind.is_number:
+            box = self.leaf(expression, level, together)
+        elif kind.is_number:
+            box = box_of(expression, lambda leaf: self.leaf(leaf, level, together))
         if box is None:
             return AnswerColumn(name, kind, values, reason=_missing(kinds, together), chosen=chosen, remark=remark)
         open_, ends = bool(np.isnan(box[0].astype(float)).any()), shown_box(box)

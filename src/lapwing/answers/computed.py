@@ -16,11 +16,10 @@ import numpy as np
 
 from lapwing.answers.answer import Release, asked, describe
 from lapwing.answers.columns import UNFOUND
+from lapwing.answers.evaluate_steps import evaluate
 from lapwing.answers.formats import price, to_dict
-from lapwing.answers.interval_arithmetic import shown_box
-from lapwing.answers.postprocess.evaluate import evaluate
-from lapwing.answers.postprocess.rows import Missing, StepRows
-from lapwing.answers.table import AnswerColumn, AnswerTable
+from lapwing.answers.step_rows import Missing, StepRows
+from lapwing.answers.table import AnswerColumn, AnswerTable, shown_box
 from lapwing.answers.tabular import Tabular, paid, price_line
 from lapwing.engines.public_steps import Calculation, OverrunError
 from lapwing.errors import Bug, Unfinished

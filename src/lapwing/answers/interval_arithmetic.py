@@ -13,11 +13,10 @@ from functools import reduce
 
 import numpy as np
 
+from lapwing.answers.table import Box, shown_box
 from lapwing.arrays import Array
 from lapwing.expressions.expression import Call, Column, Expression, Slot, walk
 from lapwing.expressions.types import Type
-
-Box = tuple[Array, Array]
 
 _BLUR = 2.0**-50
 
@@ -56,7 +55,7 @@ def box_of(
         if name in _OF_NULL or name in ("least", "greatest"):
             return result
         null = np.asarray(np.stack(list(map(is_empty, boxes))).any(axis=0))
-        return _masked(result, null, np.inf, -np.inf)
+        return np.where(null, np.inf, result[0]), np.where(null, -np.inf, result[1])
 
 
 _OF_NULL = frozenset({"case", "coalesce", "is null"})
@@ -74,15 +73,6 @@ def exactly(values: Array) -> Box:
     return np.where(missing, np.inf, values), np.where(missing, -np.inf, values)
 
 
-def shown_box(box: Box) -> Box:
-    """The box as it is shown: what is NULL has no ends."""
-    return without_ends(box, is_empty(box))
-
-
-def _masked(box: Box, where: Array, low: float, high: float) -> Box:
-    return np.where(where, low, box[0]), np.where(where, high, box[1])
-
-
 def widened(box: Box, share: float) -> Box:
     """The box with room for rounding: this share of each end."""
     low, high = box
@@ -91,7 +81,7 @@ def widened(box: Box, share: float) -> Box:
 
 
 def without_ends(box: Box, where: Array) -> Box:
-    return _masked(box, where, np.nan, np.nan)
+    return np.where(where, np.nan, box[0]), np.where(where, np.nan, box[1])
 
 
 def _corners(function: Callable[[Array, Array], Array]) -> Callable[[Box, Box], Box]:

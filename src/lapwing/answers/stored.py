@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from fractions import Fraction
 from functools import lru_cache
-from operator import ge
+from operator import attrgetter, ge
 from typing import Any, assert_never
 
 from lapwing.arrays import objects
@@ -29,6 +29,7 @@ _Parts = tuple[tuple[str, ...], tuple[Fraction, ...]]
 _CACHED = 10_000  # terms in memory: questions are compared with all that were paid for them
 
 FORMAT = 1
+_STEP, _LABELS = attrgetter("step"), attrgetter("labels")
 
 
 def write_payload(kind: str, **facts: Any) -> bytes:
@@ -53,8 +54,8 @@ def encode(plan: Plan, released: Released) -> bytes:
     return write_payload(
         "cells",
         **prices_out(plan.prices),
-        steps=[str(measure.step) for measure in plan.measures],
-        **({"labels": labels} if any(labels := [kind.labels for kind in plan.outline.kinds]) else {}),
+        steps=list(map(str, map(_STEP, plan.measures))),
+        **({"labels": labels} if any(labels := list(map(_LABELS, plan.outline.kinds))) else {}),
         keys=[list(map(_value_out, key)) for key in released.keys],
         cells=[[list(map(str, column.tolist())) for column in cells] for cells in released.cells],
     )
@@ -69,7 +70,7 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     stored = zip(outline.kinds, read["cells"], strict=True)
     cells = tuple(tuple(map(kind.decode, columns)) for kind, columns in stored)
     plan = priced(outline, prices_in(read))
-    if read["steps"] != [str(measure.step) for measure in plan.measures]:
+    if read["steps"] != list(map(str, map(_STEP, plan.measures))):
         raise Bug("a stored answer has other steps than its question has now; ask again with refresh=True")
     return plan, Released(keys, cells)
 
@@ -116,7 +117,7 @@ def prices_out(prices: Prices) -> dict[str, Any]:
 
 
 def prices_in(read: dict[str, Any]) -> Prices:
-    *measures, selection = (share and decode_loss(share) for share in (*read["measures"], read["selection"]))
+    *measures, selection = [share and decode_loss(share) for share in (*read["measures"], read["selection"])]
     if any(share is not None and share.delta for share in measures) or (selection is not None and not selection.delta):
         raise Bug("a delta is the price of keys, and of nothing else")
     return Prices(tuple(measures), selection)
@@ -146,7 +147,8 @@ def enough_terms(offers: Iterable[str], asked: str) -> list[str]:
     Where keys are selected by the better of two mechanisms, more of a price may change to one that shows half of the
     groups sooner and the rest later: then an answer that cost more is not as good, and one of these still may be.
     """
-    return [terms for terms in offers if _covers(_parts(terms), _parts(asked))]
+    wanted = _parts(asked)
+    return [terms for terms in offers if _covers(_parts(terms), wanted)]
 
 
 def _covers(offered: _Parts, asked: _Parts) -> bool:

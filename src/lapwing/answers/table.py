@@ -22,6 +22,8 @@ from lapwing.arrays import Array, Floats, objects
 from lapwing.expressions.types import Type
 from lapwing.numbers import exact
 
+Box = tuple[Array, Array]
+"""The ends of an interval in each row."""
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 CHOSEN = "rows or values were chosen by this noisy number; its intervals hold for all groups together, shown or not"
@@ -149,6 +151,12 @@ def fresh(name: str, names: Collection[str]) -> str:
     while name.lower() in taken:
         name += "_"
     return name
+
+
+def shown_box(box: Box) -> Box:
+    """The ends of intervals as they are shown: what is certainly NULL, from infinity to minus infinity, has none."""
+    empty = box[0].astype(float) > box[1].astype(float)
+    return np.where(empty, np.nan, box[0]), np.where(empty, np.nan, box[1])
 
 
 def reals(values: Array) -> list[float | None]:

@@ -110,7 +110,7 @@ class Tabular(ABC):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The answer with intervals for whatever reads Arrow: polars, DuckDB, pandas.DataFrame.from_arrow."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)  # type: ignore[no-any-return]
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
         return len(self.table())

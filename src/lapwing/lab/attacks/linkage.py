@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.answers.postprocess.rows import codes
+from lapwing.answers.step_rows import codes
 from lapwing.arrays import Array, Floats
 from lapwing.errors import Refused
 from lapwing.lab.attacks.attempt import Attacked, View, compare, record_cap

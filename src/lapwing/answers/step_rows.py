@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lapwing.answers.columns import comparable
-from lapwing.answers.interval_arithmetic import Box, exactly
-from lapwing.answers.table import numbers
+from lapwing.answers.interval_arithmetic import exactly
+from lapwing.answers.table import Box, numbers
 from lapwing.arrays import Array, objects
 from lapwing.expressions.types import Type
 

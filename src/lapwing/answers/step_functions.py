@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from lapwing.answers.columns import ranks
-from lapwing.answers.interval_arithmetic import Box, exactly, is_empty, shown_box, widened, without_ends
-from lapwing.answers.postprocess.rows import Missing, StepColumn, StepRows, as_values, certain, codes, split, unboxed
+from lapwing.answers.interval_arithmetic import exactly, is_empty, widened, without_ends
+from lapwing.answers.step_rows import Missing, StepColumn, StepRows, as_values, certain, codes, split, unboxed
+from lapwing.answers.table import Box, shown_box
 from lapwing.arrays import Array
 from lapwing.engines.public_steps import PICKING, Calculation, Window
 from lapwing.expressions.types import Type

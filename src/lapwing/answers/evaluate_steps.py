@@ -1,8 +1,8 @@
 """Runs the steps above the release over the tables of the parts.
 
 Values come from the calculator. Beside them every noisy number carries the box it lies in, and each step maps boxes to
-boxes that hold all that the step gives while its inputs lie in theirs (interval_arithmetic.py, functions.py). So an
-interval holds whenever the boxes of the released numbers it is computed from do; `StepColumn.used` says which
+boxes that hold all that the step gives while its inputs lie in theirs (interval_arithmetic.py, step_functions.py). So
+an interval holds whenever the boxes of the released numbers it is computed from do; `StepColumn.used` says which
 confidence those need (computed.py).
 Private: the only inputs are released tables and the tree.
 Checked by: tests/answers/test_postprocess.py
@@ -16,10 +16,10 @@ from dataclasses import replace
 import numpy as np
 
 from lapwing.answers.columns import is_true, open_reason, ranks
-from lapwing.answers.interval_arithmetic import Box, box_of, exactly
-from lapwing.answers.postprocess.functions import fold, over
-from lapwing.answers.postprocess.rows import Missing, StepColumn, StepRows, certain, split, unboxed
-from lapwing.answers.table import AnswerTable, numbers
+from lapwing.answers.interval_arithmetic import box_of, exactly
+from lapwing.answers.step_functions import fold, over
+from lapwing.answers.step_rows import Missing, StepColumn, StepRows, certain, split, unboxed
+from lapwing.answers.table import AnswerTable, Box, numbers
 from lapwing.arrays import Array
 from lapwing.engines.public_steps import Calculation
 from lapwing.expressions.expression import Column, Expression, walk
