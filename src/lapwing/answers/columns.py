@@ -33,6 +33,7 @@ from lapwing.plan.plan import Plan
 _UNBOUNDED = (
     "an interval for all groups together must be planned for their number, which is not known before keys are selected"
 )
+_LACKS_INTERVALS = attrgetter("lacks_intervals")
 UNFOUND = "NULL: a search found nothing to rely on"
 _INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
 
@@ -175,9 +176,6 @@ class _Above:
         if expression.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
             return None
         return exactly(numbers(self.value(expression).tolist()))
-
-
-_LACKS_INTERVALS = attrgetter("lacks_intervals")
 
 
 def _missing(kinds: Sequence[Kind], together: int) -> str:

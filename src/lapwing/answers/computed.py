@@ -128,7 +128,6 @@ class Computed(Tabular):
 
 
 Answered = Release | Computed
-"""The answer to a question."""
 
 
 def compute(

@@ -196,7 +196,6 @@ def _error(mechanism: RangeMechanism, low: int, high: int, confidence: Fraction,
 
 
 def _part(some: float, rest: float, empty: float) -> float:
-    """The share of some in all; `empty` if there is nothing."""
     return some / (some + rest) if some + rest > 0 else empty
 
 

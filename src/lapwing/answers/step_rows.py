@@ -119,7 +119,6 @@ def split(columns: Mapping[str, StepColumn]) -> tuple[dict[str, Array], dict[str
 
 
 def certain(columns: Mapping[str, StepColumn], size: int) -> StepRows:
-    """Rows that are all there."""
     everything = np.ones(size, bool)
     return StepRows(columns, everything, everything, everything)
 

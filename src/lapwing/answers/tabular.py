@@ -105,7 +105,6 @@ class Tabular(ABC):
         return named[name][1]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Row by row, with intervals."""
         return iter(self.table().rows())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -139,7 +139,6 @@ class Recording:
     losses: list[Loss] = field(default_factory=list)
     spent: list[Loss] = field(default_factory=list)
     charging: bool = False
-    """Whether a charge was tried."""
     problems: list[str] = field(default_factory=list)
     inside: bool = False
     stopped: bool = False
