@@ -38,7 +38,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from lapwing.cli.opened import ledger_at
-from lapwing.lab.neighbouring_data import write_neighbours
+from lapwing.lab.targets import write_neighbours
 from lapwing.ledger import verify_ledger
 from lapwing.server.tokens import TokenBook
 

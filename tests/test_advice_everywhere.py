@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import lapwing as lw
-from lapwing.answers.combine import check_combinable
+from lapwing.answers.computed import check_combinable
 from lapwing.answers.distribution import ask_distribution
 from lapwing.curator import Curator
 from lapwing.curator.pricing import Terms

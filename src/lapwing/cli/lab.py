@@ -193,7 +193,7 @@ def _servers(
 
 
 def _write_neighbours(folder: Path, as_json: bool) -> None:
-    from lapwing.lab.neighbouring_data import write_neighbours
+    from lapwing.lab.targets import write_neighbours
 
     files = [str(file) for file in write_neighbours(folder)]
     serve = "\n".join(f"  lapwing serve --file {file}" for file in files)
@@ -228,8 +228,7 @@ def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float
 def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
     """A line for each specimen; exit code 1 if a broken one passes or a sound one is rejected."""
     from lapwing.lab.replay import replay
-    from lapwing.lab.zoo import BROKEN, SOUND, needed_runs
-    from lapwing.lab.zoo_code import FAULTS
+    from lapwing.lab.zoo import BROKEN, FAULTS, SOUND, needed_runs
 
     rows = []
     with progress("visiting the zoo", len(BROKEN) + len(SOUND)) as step:
@@ -262,7 +261,7 @@ def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
 
 
 def _claim(epsilon: str | None, delta: str, rho: str | None, mu: str | None) -> Any:
-    from lapwing.lab.claim import read_claim
+    from lapwing.lab.report import read_claim
 
     given = {"epsilon": epsilon, "rho": rho, "mu": mu}
     numbers = {name: None if text is None else _number(text, name) for name, text in given.items()}

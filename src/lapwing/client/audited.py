@@ -1,7 +1,7 @@
 """Two servers as one mechanism on two neighbours, for an audit from outside. It sees noisy answers, never a row.
 
 An audit spends budget, and what it looks for is whether a person is in the data. So it is for data that anybody may
-have, the bundled neighbours (lab/neighbouring_data.py), known by all that is declared of them; other data need their
+have, the bundled neighbours (lab/targets.py), known by all that is declared of them; other data need their
 owner's word.
 Checked by: tests/client/test_audited.py
 """
@@ -84,7 +84,7 @@ def _bundled() -> dict[str, Any]:
     from lapwing.curator.description import Description
     from lapwing.curator.settings import read_settings
     from lapwing.expressions.table import Catalog
-    from lapwing.lab.neighbouring_data import write_neighbours
+    from lapwing.lab.targets import write_neighbours
 
     with TemporaryDirectory() as folder:
         file, _ = write_neighbours(Path(folder) / "bundled")

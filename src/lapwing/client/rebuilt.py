@@ -11,12 +11,10 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
-from lapwing.answers.batch_result import Together
-from lapwing.answers.description import Sheet, budget_lines, html_text, text_lines
 from lapwing.answers.formats import Explanation, dump, footer
-from lapwing.answers.from_json import read_table
-from lapwing.answers.table import AnswerTable
-from lapwing.answers.tabular import Tabular
+from lapwing.answers.preview import Sheet, budget_lines, html_text, text_lines
+from lapwing.answers.table import AnswerTable, read_table
+from lapwing.answers.tabular import Tabular, Together
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost, read_budget, read_cost

@@ -6,7 +6,7 @@ Everything above is a tree of the steps below over the tables of the parts. It i
 numbers and public facts only, costs nothing, and is no part of any identity.
 
 Every column of a tree has a name of its own, whatever the analyst calls it, so that steps never confuse two of them.
-Expressions are those of the language, over `Column`, and total: no step fails on any value (answers/postprocess).
+Expressions are those of the language, over `Column`, and total: no step fails on any value (answers/evaluate_steps.py).
 """
 
 from __future__ import annotations

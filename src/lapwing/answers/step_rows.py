@@ -1,41 +1,46 @@
 """Rows between two steps: values, the box that each noisy number lies in, and which rows would be there without noise.
 
-Membership. A step that chooses rows by noisy numbers keeps all of them here, with three marks: `shown` rows are in the
-answer, `sure` rows would be in it wherever the numbers lie in their boxes, and the others that may be are `possible`.
-So what is computed later from the chosen rows still has an interval that holds. Where the rows that may be are not all
-here, `closed` is off.
+A step that chooses rows by noisy numbers keeps all of them here, with three marks: `shown` rows are in the answer,
+`sure` rows would be in it wherever the numbers lie in their boxes, and rows that may be in it are `possible`. So what
+is computed later from the chosen rows still has an interval that holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
+from lapwing.answers.columns import comparable
 from lapwing.answers.interval_arithmetic import exactly
-from lapwing.arrays import Array
+from lapwing.answers.table import Box, numbers
+from lapwing.arrays import Array, objects
 from lapwing.expressions.types import Type
 
-NO_RULE = "no interval follows for this expression"
-CHOSEN_ROWS = "it is computed from rows that were chosen by noisy numbers"
-NOISY_ORDER = "the order it is computed in follows from noisy numbers"
-NOISY_GROUPS = "its groups follow from noisy numbers"
-NO_SPREAD = "no interval follows for this function of several noisy numbers"
+
+class Missing(StrEnum):
+    """Why a noisy number has no box."""
+
+    NO_RULE = "no interval follows for this expression"
+    CHOSEN_ROWS = "it is computed from rows that were chosen by noisy numbers"
+    NOISY_ORDER = "the order it is computed in follows from noisy numbers"
+    NOISY_GROUPS = "its groups follow from noisy numbers"
+    NO_SPREAD = "no interval follows for this function of several noisy numbers"
+    NO_ENDS = "an interval that it needs has no ends"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepColumn:
-    """One column."""
-
     type: Type
     values: Array
     """float64 for reals, with NaN for NULL; objects otherwise, with None."""
     low: Array | None = None
     high: Array | None = None
     """The box of each noisy number; NaN where it has no ends."""
-    many: int | None = 0
+    used: int | None = 0
     """From how many released numbers each of its cells is computed; 0 for public ones, None for all of some group."""
     reason: str | None = None
     """Why there is no box, in all rows or in some."""
@@ -45,20 +50,20 @@ class StepColumn:
 
     @property
     def noisy(self) -> bool:
-        return self.many != 0
+        return self.used != 0
 
-    def box(self) -> tuple[Array, Array] | None:
+    def box(self) -> Box | None:
         """Where the true values lie; a public value is its own."""
         if self.noisy:
             return None if self.low is None or self.high is None else (self.low, self.high)
         if self.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
             return None
-        return exactly(numbers(self.values))
+        return exactly(numbers(self.values.tolist()))
 
     def take(self, places: Array) -> StepColumn:
         """The cells at these places; NULL at -1, which is certain."""
         missing = places < 0
-        values = self.values[places] if self.values.size else _nothing(self.type, len(places))
+        values = self.values[places] if self.values.size else as_values([None] * len(places), self.type)
         if missing.any():
             values = values.copy()
             values[missing] = np.nan if self.type is Type.REAL else None
@@ -70,8 +75,6 @@ class StepColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRows:
-    """A table between two steps."""
-
     columns: Mapping[str, StepColumn]
     shown: Array
     sure: Array
@@ -89,14 +92,14 @@ class StepRows:
 
     @property
     def exact(self) -> bool:
-        """Whether nobody doubts which rows are there. A noisy number may lie outside of its box, such as a count below
+        """Whether it is certain which rows are there. A noisy number may lie outside of its box, such as a count below
         0, and be shown where it surely is not."""
         return self.closed and bool(((self.sure == self.possible) & (self.shown == self.sure)).all())
 
     def take(self, places: Array) -> StepRows:
         """The rows at these places, in this order."""
         columns = {name: cells.take(places) for name, cells in self.columns.items()}
-        shown, sure, possible = self.shown[places], self.sure[places], self.possible[places]
+        shown, sure, possible = (marks[places] for marks in (self.shown, self.sure, self.possible))
         return replace(self, columns=columns, shown=shown, sure=sure, possible=possible)
 
     def visible(self) -> StepRows:
@@ -106,56 +109,32 @@ class StepRows:
         return replace(self.take(np.flatnonzero(self.shown)), closed=self.exact)
 
 
+def unboxed(kind: Type, values: Array, reason: str) -> StepColumn:
+    return StepColumn(kind, values, used=None, reason=reason)
+
+
+def split(columns: Mapping[str, StepColumn]) -> tuple[dict[str, Array], dict[str, Type]]:
+    """The values and the types of columns, as the calculator takes them."""
+    return {name: cells.values for name, cells in columns.items()}, {n: cells.type for n, cells in columns.items()}
+
+
 def certain(columns: Mapping[str, StepColumn], size: int) -> StepRows:
-    """Rows that are all there."""
     everything = np.ones(size, bool)
     return StepRows(columns, everything, everything, everything)
-
-
-def numbers(values: Array) -> Array:
-    """Numbers or truths as float64, NULL as NaN."""
-    return np.array([np.nan if value is None else float(value) for value in values.tolist()], float)
-
-
-def objects(values: Sequence[Any]) -> Array:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
 
 
 def as_values(values: Sequence[Any], kind: Type) -> Array:
     """What the calculator gave, as values of this type."""
     if kind is Type.REAL:
-        return np.array([np.nan if value is None else float(value) for value in values], float)
+        return numbers(values)
     if kind is Type.INTEGER:
         return objects([None if value is None else int(value) for value in values])
     return objects(list(values))
 
 
-def plain(values: Array) -> list[Any]:
-    """Values for comparing: None for NULL."""
-    return [None if value is None or value != value else value for value in values.tolist()]
-
-
 def codes(columns: Sequence[Array], size: int) -> tuple[Array, int]:
     """The number of each row's group, in the order in which groups first occur, and how many there are."""
     seen: dict[tuple[Any, ...], int] = {}
-    rows = zip(*map(plain, columns), strict=True) if columns else iter([()] * size)
-    found = np.array([seen.setdefault(row, len(seen)) for row in rows], np.int64)
-    return found.reshape(size), len(seen)
-
-
-def ranks(columns: Sequence[tuple[Array, bool]], size: int) -> Array:
-    """The place of each row in this order, the same for rows that are equal in it; NULL last either way."""
-    place = np.zeros(size, np.int64)
-    for values, descending in columns:
-        listed = plain(values)
-        known = sorted({value for value in listed if value is not None}, reverse=descending)
-        at = {value: rank for rank, value in enumerate(known)}
-        digits = np.array([len(known) if value is None else at[value] for value in listed], np.int64).reshape(size)
-        _, place = np.unique(place * (len(known) + 1) + digits, return_inverse=True)
-    return place
-
-
-def _nothing(kind: Type, size: int) -> Array:
-    return np.full(size, np.nan) if kind is Type.REAL else objects([None] * size)
+    rows = zip(*map(comparable, columns), strict=True) if columns else iter([()] * size)
+    groups = np.array([seen.setdefault(row, len(seen)) for row in rows], np.int64)
+    return groups.reshape(size), len(seen)
