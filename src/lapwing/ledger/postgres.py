@@ -42,7 +42,7 @@ from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.gate import Gate
 from lapwing.ledger.postgres_book import Mark, PostgresBook, newest_entries
 from lapwing.ledger.postgres_server import BEGIN, FACTS, Link, failure, moved_server, without_doubt
-from lapwing.ledger.store import InDoubt, Row
+from lapwing.ledger.store import CLOSED, InDoubt, Row
 from lapwing.noise.bits import SYSTEM
 from lapwing.postgres import PostgresAddress
 
@@ -102,8 +102,7 @@ class PostgresStore:
         writer = f"{SYSTEM.integer(128):032x}"
         with self._gate.enter():
             link, (server, rows) = self._begin(self._lock)
-            book = PostgresBook(link, self._schema, writer=writer, server=server, durable=self._durable)
-            book.have_at_hand(rows)
+            book = PostgresBook(link, self._schema, writer=writer, server=server, durable=self._durable, rows=rows)
             with self._undone_on_error(link):
                 yield book
                 if self._moved and book.mark is not None:
@@ -132,7 +131,7 @@ class PostgresStore:
     @contextmanager
     def inspecting(self) -> Iterator[PostgresBook]:
         if self._closed:
-            raise Misconfigured("This ledger is closed. Open it again.")
+            raise Misconfigured(CLOSED)
         with opened_to_read(self._address, timeout=self._timeout) as book:
             yield book
 
@@ -170,7 +169,7 @@ class PostgresStore:
 
     def _ready(self) -> Link:
         if self._closed:
-            raise Misconfigured("This ledger is closed. Open it again.")
+            raise Misconfigured(CLOSED)
         if self._link is None:
             self._link = self._connect()
             self.opened += 1

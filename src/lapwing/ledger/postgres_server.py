@@ -108,14 +108,20 @@ class Link:
         """Whether the server warned of something since this was set to False."""
         self._connection.add_notice_handler(self._hear)
 
+    def execute(self, statement: str, values: Sequence[object] = ()) -> psycopg.Cursor[Row]:
+        """The cursor of one statement, or of several without values."""
+        if self._process != os.getpid():
+            raise LedgerFailed("This process was forked in the middle of a question. Ask again. No answer is given.")
+        return self._connection.execute(statement.encode(), values or None)
+
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """The rows of one statement."""
-        cursor = self._execute(statement, values)
+        cursor = self.execute(statement, values)
         return cursor.fetchall() if _has_rows(cursor) else []
 
     def batch(self, *statements: str) -> list[list[Row]]:
         """Runs statements in one round trip; the rows of each that has some."""
-        cursor = self._execute("; ".join(statements), ())
+        cursor = self.execute("; ".join(statements))
         found = []
         while True:
             if _has_rows(cursor):
@@ -125,7 +131,7 @@ class Link:
 
     def commit(self) -> None:
         """Ends the transaction; an error if the server had given it up."""
-        if self._execute("COMMIT", ()).statusmessage != "COMMIT":
+        if self.execute("COMMIT").statusmessage != "COMMIT":
             raise psycopg.errors.InFailedSqlTransaction("it was rolled back")
 
     def facts(self, row: Row, name: str) -> ServerFacts:
@@ -166,11 +172,6 @@ class Link:
 
     def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
         self.warned = self.warned or notice.severity_nonlocalized == "WARNING"
-
-    def _execute(self, statement: str, values: Sequence[object]) -> psycopg.Cursor[Row]:
-        if self._process != os.getpid():
-            raise LedgerFailed("This process was forked in the middle of a question. Ask again. No answer is given.")
-        return self._connection.execute(statement.encode(), values or None)
 
 
 def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:

@@ -30,6 +30,7 @@ from pathlib import Path
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.gate import ForkGuard, Gate
 from lapwing.ledger.sqlite_book import APPLICATION, FAULTS, SqliteBook, end, failure
+from lapwing.ledger.store import CLOSED
 from lapwing.ledger.witness import sync_folder
 
 CHECKPOINT_EVERY = 128  # commits of one process
@@ -164,7 +165,7 @@ class SqliteStore:
 
     def _ready(self) -> sqlite3.Connection:
         if self._closed:
-            raise Misconfigured("This ledger is closed. Open it again.")
+            raise Misconfigured(CLOSED)
         if self._connection is None:
             self._connection, self._durable = self._connect(), None
             self.opened += 1

@@ -1,4 +1,4 @@
-"""What a ledger needs of the place that keeps it. A store has no rules: it keeps rows in order and gives them back.
+"""What a ledger needs of the database that keeps it. A store has no rules: it keeps rows in order and returns them.
 
 The rules of ledger.py rest on these guarantees, and tests/ledger/ checks them for every store:
 
@@ -8,28 +8,38 @@ Whole:       a transaction is kept when `writing` ends without an error; otherwi
 Durable:     after `writing(durable=True)` it survives a loss of power, and so does every commit before it. After
              `writing(durable=False)` it survives the end of the process.
 Append-only: there is no way to change or delete a row, and an entry is refused unless it is the next one.
-Unchecked:   rows come back exactly as they are stored; whoever reads them checks types and hashes.
-Alone:       whoever interrupts a transaction of the same thread, as a signal handler does, is refused and does not
-             wait. The child of a fork never goes on with what its parent had open.
-Failure:     every failure is a LedgerFailed that names the next step. After InDoubt nobody knows whether the
+Unchecked:   rows are returned exactly as they are stored; the reader checks types and hashes.
+Alone:       an interrupt of a transaction in the same thread, such as a signal handler, is refused and does not wait.
+             The child of a fork never continues what its parent had open.
+Failure:     every failure is a LedgerFailed that names the next step. After InDoubt it is unknown whether the
              transaction is kept; after any other, it is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from lapwing.errors import LedgerFailed
-from lapwing.ledger.entry import Entry
+from lapwing.ledger.entry import COLUMNS, UNSYNCED, Entry
 
 Row = tuple[Any, ...]
 """An entry as it is stored: its values in the order of `entry.COLUMNS`, not checked."""
 
 PAGE = 500
 """How many entries are read at a time."""
+CHANGED = "The tables, or the triggers that make them append-only, were changed."
+CLOSED = "This ledger is closed. Open it again."
+INDEXES = {
+    "entry_key": "CREATE UNIQUE INDEX entry_key ON {schema}entry (analyst, key) WHERE key IS NOT NULL",
+    "entry_kind": "CREATE INDEX entry_kind ON {schema}entry (kind, analyst, seq)",
+    "answer_match": "CREATE INDEX answer_match ON {schema}answer (match_hash, terms, seq) WHERE match_hash IS NOT NULL",
+    "answer_settled": "CREATE INDEX answer_settled ON {schema}answer (match_hash, settled) "
+    "WHERE match_hash IS NOT NULL",
+}
 
 
 class InDoubt(LedgerFailed):
@@ -48,70 +58,132 @@ class AnswerRow(NamedTuple):
     payload: Any
 
 
-class Book(Protocol):
-    """The rows of one ledger inside one transaction."""
+class RowCursor(Protocol):
+    """The rows of a statement."""
 
+    def fetchone(self) -> Row | None: ...
+
+    def fetchall(self) -> list[Row]: ...
+
+
+_COLUMNS, _ANSWER = ", ".join(COLUMNS), ", ".join(AnswerRow._fields)
+_OFFERS = """WITH RECURSIVE known (terms) AS (
+  SELECT min(terms) FROM {answer} WHERE match_hash = ?
+  UNION ALL
+  SELECT (SELECT min(terms) FROM {answer} WHERE match_hash = ? AND terms > known.terms) FROM known
+  WHERE known.terms IS NOT NULL
+)
+SELECT (SELECT max(seq) FROM {answer} WHERE match_hash = ? AND terms = known.terms), terms
+FROM known WHERE terms IS NOT NULL"""  # one look at the index for each of the terms
+_STAMP = """SELECT (SELECT hash FROM {entry} WHERE seq = 1), (SELECT max(settled) FROM {answer} WHERE match_hash = ?),
+  (SELECT max(seq) FROM {entry} WHERE kind = 'version' AND analyst = '')"""
+
+
+class Book(ABC):
+    """The rows of one ledger inside one transaction. `execute` runs a statement whose values are written as `?`."""
+
+    def __init__(self, execute: Callable[[str, Sequence[object]], RowCursor], schema: str = "") -> None:
+        self._execute = execute
+        self._entry, self._answer, self._secret = f"{schema}entry", f"{schema}answer", f"{schema}secret"
+        self._entries = f"SELECT {_COLUMNS} FROM {self._entry}"
+        self._durable = 2**62
+        """An entry up to which all that are synced are certain to be on disk."""
+
+    @abstractmethod
     def is_empty(self) -> bool:
         """Whether no ledger was created here yet."""
 
+    @abstractmethod
     def create(self, salt: bytes) -> None:
         """Makes a ledger without entries that keeps this secret."""
 
+    @abstractmethod
+    def find_damage(self) -> str | None:
+        """What is wrong with the tables themselves, such as a damaged page; None if nothing is."""
+
     def salt(self) -> object:
         """The secret; None if it is missing."""
+        return self._value(f"SELECT salt FROM {self._secret}")
 
     def entry(self, seq: int) -> Row | None:
         """The entry with this number."""
+        return self._execute(f"{self._entries} WHERE seq = ?", (seq,)).fetchone()
 
     def last(self) -> Row | None:
         """The last entry."""
+        return self._execute(f"{self._entries} ORDER BY seq DESC LIMIT 1", ()).fetchone()
 
     def last_durable(self) -> Row | None:
         """The last entry whose kind is not in `entry.UNSYNCED`: those are committed durably, and answers are not."""
+        where = f"WHERE kind NOT IN ({', '.join('?' * len(UNSYNCED))}) AND seq <= ? ORDER BY seq DESC LIMIT 1"
+        return self._execute(f"{self._entries} {where}", (*UNSYNCED, self._durable)).fetchone()
 
     def entries_from(self, seq: int) -> list[Row]:
         """The entries from this number on, in order."""
+        return self._execute(f"{self._entries} WHERE seq >= ? ORDER BY seq", (seq,)).fetchall()
 
     def page(self, after: int | None, end: int | None = None) -> list[Row]:
         """The next `PAGE` entries in order, from the first if `after` is None, up to an end if there is one."""
+        limits = [(text, value) for text, value in (("seq > ?", after), ("seq <= ?", end)) if value is not None]
+        where = f"WHERE {' AND '.join(text for text, _ in limits)}" if limits else ""
+        statement = f"{self._entries} {where} ORDER BY seq LIMIT {PAGE}"
+        return self._execute(statement, [value for _, value in limits]).fetchall()
 
     def entries_of(self, kind: str, analyst: str) -> list[Row]:
         """The entries of one kind and one analyst, in order."""
+        where = "WHERE kind = ? AND analyst = ? ORDER BY seq"
+        return self._execute(f"{self._entries} {where}", (kind, analyst)).fetchall()
 
     def latest(self, kind: str, analyst: str) -> Row | None:
         """The last of them."""
+        where = "WHERE kind = ? AND analyst = ? ORDER BY seq DESC LIMIT 1"
+        return self._execute(f"{self._entries} {where}", (kind, analyst)).fetchone()
 
     def with_key(self, analyst: str, key: str) -> Row | None:
         """The entry that has this key of an analyst."""
+        return self._execute(f"{self._entries} WHERE analyst = ? AND key = ?", (analyst, key)).fetchone()
 
     def append(self, entry: Entry) -> None:
         """Adds the next entry."""
+        marks = ", ".join("?" * len(COLUMNS))
+        self._execute(f"INSERT INTO {self._entry} ({_COLUMNS}) VALUES ({marks})", entry.row)
 
     def answer(self, seq: int) -> AnswerRow | None:
         """The stored answer to the charge with this number."""
+        row = self._execute(f"SELECT {_ANSWER} FROM {self._answer} WHERE seq = ?", (seq,)).fetchone()
+        return None if row is None else AnswerRow(*row)
 
     def matching(self, match_hash: str) -> list[int]:
         """The charges of all answers with this match, the newest first."""
+        statement = f"SELECT seq FROM {self._answer} WHERE match_hash = ? ORDER BY seq DESC"
+        return [seq for (seq,) in self._execute(statement, (match_hash,)).fetchall()]
 
     def offers(self, match_hash: str) -> list[tuple[int, str]]:
         """For each of the terms, the newest charge of an answer with this match, and the terms; the newest first."""
+        rows = self._execute(_OFFERS.format(answer=self._answer), [match_hash] * 3).fetchall()
+        return sorted(((seq, terms) for seq, terms in rows), reverse=True)
 
-    def stamp(self, match_hash: str) -> tuple[object, ...]:
+    def stamp(self, match_hash: str) -> Row | None:
         """The hash of the first entry, the number of the last one that records an answer with this match, and that of
         the last declaration."""
+        statement = _STAMP.format(entry=self._entry, answer=self._answer)
+        return self._execute(statement, (match_hash,)).fetchone()
 
     def add_answer(self, answer: AnswerRow) -> None:
         """Stores the answer to a charge that has none."""
+        self._execute(f"INSERT INTO {self._answer} ({_ANSWER}) VALUES (?, ?, ?, ?, ?)", answer)
 
-    def answered(self) -> list[tuple[Any, Any]]:
+    def answered(self) -> list[Row]:
         """The charge of every stored answer, in order, and the entry that records it."""
+        return self._execute(f"SELECT seq, settled FROM {self._answer} ORDER BY seq", ()).fetchall()
 
-    def find_damage(self) -> str | None:
-        """What is wrong with the place itself, such as a damaged page or a changed table; None if nothing is."""
+    def _value(self, statement: str, *values: object) -> object:
+        """The first value of the first row; None if there is no row."""
+        return (self._execute(statement, values).fetchone() or (None,))[0]
 
 
 class Store(Protocol):
-    """The place of one ledger."""
+    """The database of one ledger."""
 
     @property
     def name(self) -> str:
@@ -119,7 +191,7 @@ class Store(Protocol):
 
     @property
     def note(self) -> str:
-        """What is said of a budget that does not outlive the process."""
+        """The note on a budget that ends with the process."""
 
     @property
     def files(self) -> Sequence[Path]:
@@ -127,26 +199,26 @@ class Store(Protocol):
 
     @property
     def state(self) -> Hashable:
-        """Another value after every commit, whoever made it."""
+        """Changes with every commit of any process."""
 
     @property
     def opened(self) -> int:
-        """How often it was connected; in between, another ledger may have been put in its place."""
+        """How often it was connected; another ledger may have replaced it in between."""
 
     def exists(self) -> bool:
-        """Whether the place is there. Creates nothing."""
+        """Whether the database is there. Creates nothing."""
 
     def prepare(self) -> None:
-        """Makes an empty place, unless there is one."""
+        """Makes an empty database, unless there is one."""
 
     def writing(self, *, durable: bool = True) -> AbstractContextManager[Book]:
-        """A transaction that nobody else writes beside."""
+        """An exclusive write transaction."""
 
     def reading(self) -> AbstractContextManager[Book]:
         """A short read of the newest commit."""
 
     def inspecting(self) -> AbstractContextManager[Book]:
-        """A long read that no writer waits for, also of a damaged ledger."""
+        """A long read that blocks no writer, also of a damaged ledger."""
 
     def sync(self) -> None:
         """Makes every commit so far durable."""
