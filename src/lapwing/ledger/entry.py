@@ -1,15 +1,13 @@
-"""One line of the ledger, and the chain that holds the lines together.
+"""The entries of a ledger, the chain of their hashes, and what a caller passes and gets for a charge.
 
     hash_i = SHA-256(hash_(i-1) followed by the canonical JSON of entry i)
 
-Whoever changes, drops or inserts an entry must change every later hash, and so the head, which is also kept elsewhere.
+To change, drop or insert an entry changes every later hash, and so the head, which is also kept elsewhere.
 Numbers are exact: an amount is the text "n/d". Time never goes back from one entry to the next, whatever the clock
-says; of the budget nothing is ever decided by it.
+says, and decides nothing about the budget.
 An entry holds nothing that depends on the data: a charge is written before any row is read, and the entry that records
 its answer has the hash of what was released anyway and the time of the charge, or of the entry before it if that is
-later, not its own, which would tell how long the question ran.
-
-What a caller passes for a charge, checked, and what a charge gives to the one who pays it.
+later; its own time would reveal how long the question ran.
 """
 
 from __future__ import annotations
@@ -178,12 +176,8 @@ class LedgerTerms:
         return {"format": FORMAT, "salt_hash": self.salt_hash, **numbers, "accounting": budget.accounting.value}
 
 
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted names, no blanks, ASCII only, no NaN."""
-    return _ENCODER.encode(value)
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+"""The one JSON text of a value: sorted names, no blanks, ASCII only, no NaN."""
 
 
 def _digest(previous: str, content: str) -> str:
@@ -202,7 +196,7 @@ def _ratios(cost: Cost) -> tuple[str, str]:
 
 @lru_cache(maxsize=64)
 def _read_note(text: str) -> Any:
-    """What a note says. It is read only: everybody who asks gets the same."""
+    """What a note says, as one object for all readers, which do not change it."""
     return json.loads(text)
 
 
@@ -265,7 +259,8 @@ def follow(
     at: str | None = None,
 ) -> Entry:
     """The entry that comes after another one, with its hash. A note that is text is canonical JSON already."""
-    (amount, delta), (all_amount, all_delta), (own_amount, own_delta) = map(_ratios, (cost or spent.zero, spent, own))
+    amount, delta = _ratios(cost) if cost is not None else ("0/1", "0/1")
+    (all_amount, all_delta), (own_amount, own_delta) = _ratios(spent), _ratios(own)
     if before is None and kind is not EntryKind.OPEN:
         raise Bug("A chain must begin with an entry that opens it.")
     content: dict[str, Any] = {
@@ -368,16 +363,10 @@ def digest(value: bytes | str) -> str:
 
 
 def check_names(analyst: object, key: object) -> None:
-    """Refuses what is no name."""
+    """Rejects invalid names."""
     for name, value in (("analyst", analyst), ("key", "none" if key is None else key)):
         if not (isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME):
             raise Misconfigured(f"`{name}` must be a text of 1 to {_LONGEST_NAME} printable characters. Pass a name.")
-
-
-def checked_note(note: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A note that can be written as canonical JSON."""
-    note_text(note)
-    return dict(note or {})
 
 
 def note_text(note: Mapping[str, Any] | None) -> str:

@@ -36,7 +36,8 @@ class Gate:
                 f"{self.forked}"
             )
         with self.lock:
-            self._refuse_if_busy()
+            if self.busy:  # the lock keeps other threads out
+                raise _interrupted()
             try:
                 self.busy = True
                 yield
@@ -46,10 +47,10 @@ class Gate:
     def refuse_interrupted(self) -> None:
         """Refuses whoever interrupts its own thread inside. Other threads are not waited for."""
         if self.lock.acquire(blocking=False):
-            try:
-                self._refuse_if_busy()
-            finally:
-                self.lock.release()
+            busy = self.busy
+            self.lock.release()
+            if busy:
+                raise _interrupted()
 
     def fork_begins(self, timeout: float = 30.0) -> bool:
         """Keeps the lock during a fork. False if it is in use for too long."""
@@ -64,12 +65,12 @@ class Gate:
         del in_child
         self.lock.release()
 
-    def _refuse_if_busy(self) -> None:
-        if self.busy:  # the lock keeps other threads out
-            raise LedgerFailed(
-                "A signal interrupted another question of this thread, which still holds the ledger. Ask when it "
-                "is done; if it was abandoned, close the ledger and open it again. No answer is given."
-            )
+
+def _interrupted() -> LedgerFailed:
+    return LedgerFailed(
+        "A signal interrupted another question of this thread, which still holds the ledger. Ask when it "
+        "is done; if it was abandoned, close the ledger and open it again. No answer is given."
+    )
 
 
 class Forked(Protocol):

@@ -10,17 +10,18 @@ Checked by: tests/ledger/test_verify.py
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from lapwing.errors import LapwingError, Misconfigured
+from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.chain import ChainFault, ChainVerifier, head_fault, link_fault
-from lapwing.ledger.entry import COLUMNS, Entry, EntryKind, Head
+from lapwing.ledger.entry import COLUMNS, Entry, EntryKind, Head, canonical
 from lapwing.ledger.store import AnswerRow, Book, Row
-from lapwing.ledger.witness import Witness
+from lapwing.ledger.witness import Witness, sync_folder
 from lapwing.privacy.budget import Budget
 
 _AT, _NOTE = COLUMNS.index("at"), COLUMNS.index("note")
@@ -84,6 +85,37 @@ def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: H
     notes += [f"Entry {seq} ({at}): {what}" for seq, at, what in renewed]
     budget = None if chain.terms is None else chain.terms.budget
     return Report(head.seq if head else 0, head, problem, tuple(chain.unanswered), tuple(notes), budget)
+
+
+def write_export(path: Path, ledger: str, entries: Iterable[Entry]) -> Head:
+    """Writes the entries as JSON lines, the last one the head: all or nothing, readable by its owner only."""
+    if path.is_dir():
+        raise Misconfigured(f"{path} is a folder. Name a file to write, for example {path / 'ledger.jsonl'}.")
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced
+        raise Misconfigured(f"{path} is not an ordinary file. Name another file to write.")
+    fresh = path.with_name(path.name + ".new")
+    try:
+        head = _write_entries(fresh, ledger, entries)
+        os.replace(fresh, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerFailed(f"{path} could not be written ({error.strerror}). Name another file.") from None
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+    return head
+
+
+def _write_entries(path: Path, ledger: str, entries: Iterable[Entry]) -> Head:
+    head = Head(ledger, 0, "")
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+        for entry in entries:
+            file.write(canonical(asdict(entry)) + "\n")
+            head = Head(ledger, entry.seq, entry.hash)
+        file.write(canonical({"head": asdict(head)}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return head
 
 
 def read_head(path: Path | str) -> Head:
