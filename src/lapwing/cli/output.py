@@ -6,8 +6,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -64,6 +65,20 @@ def csv_of(answer: Any) -> str:
 def show(value: Any, as_json: bool, text: str) -> None:
     """Prints the value as JSON, or the text."""
     echo(json.dumps(value, default=str) if as_json else text)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as lines; its last column is not padded."""
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
+
+
+def check_picture(plot: Path | None) -> None:
+    """Refuses a file that is no picture before what takes long."""
+    if plot is not None:
+        from lapwing.answers.formats import picture_path
+
+        picture_path(plot)
 
 
 @contextmanager
