@@ -102,7 +102,6 @@ def story(folder: Path) -> Iterator[Scene]:
 
 
 def the_data(rows: pa.Table) -> Scene:
-    """Where the numbers come from."""
     people = len(rows["person"].unique())
     text = (
         f"The RAND Health Insurance Experiment, {rows.num_rows:,} rows of {people:,} people: do people see a doctor "
@@ -144,7 +143,6 @@ def the_price(curator: Curator) -> Scene:
 
 
 def the_answer(release: Answered, rows: pa.Table) -> Scene:
-    """The answer beside the truth."""
     truth = truths(rows)
     facts = [_beside(row, truth[row["plan"], row["sex"]]) for row in release]
     held, of = sum(sum(fact["inside"].values()) for fact in facts), 2 * len(facts)
@@ -196,7 +194,6 @@ def _answer_table(facts: list[dict[str, Any]]) -> Any:
 
 
 def the_picture(release: Answered) -> Scene:
-    """A file in the current directory, if matplotlib is there."""
     path = Path(PICTURE).resolve()
     try:
         release.plot(path)
@@ -207,7 +204,6 @@ def the_picture(release: Answered) -> Scene:
 
 
 def the_same_again(curator: Curator, release: Answered) -> Scene:
-    """The stored answer."""
     again = curator.sql(QUESTION, epsilon=EPSILON, analyst="somebody else")
     same = again.to_arrow().equals(release.to_arrow())
     text = (
@@ -283,7 +279,6 @@ def refresh(curator: Curator) -> tuple[list[int], str]:
 
 
 def the_budget(curator: Curator) -> Scene:
-    """What is left."""
     statement = curator.budget
     shown = (command("lapwing budget"), quote(str(statement)))
     return Scene("budget", "What was spent, in plain words", shown, statement.to_dict())

@@ -81,7 +81,6 @@ def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> 
 
 
 def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -> str:
-    """The unit as it is stored."""
     unit = next((name for name in types if unit != ROW and name.lower() == unit.lower()), unit)
     if unit != ROW and unit not in types:
         raise Misconfigured(

@@ -87,7 +87,6 @@ def _questions(entries: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
 
 
 def _entries(entries: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
-    """A line for each entry."""
     yield "entry", "time (UTC)", "what", "analyst", "price", "spent so far", "question"
     for entry in entries:
         price = _text(entry.amount) if entry.kind == "reserve" else ""

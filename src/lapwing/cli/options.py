@@ -95,14 +95,12 @@ def check_formats(as_json: bool, as_csv: bool) -> None:
 
 
 def curator_at(file: Path) -> Curator:
-    """The curator that a settings file declares."""
     from lapwing.curator import load
 
     return OPENED.enter_context(load(file))
 
 
 def ledger_at(file: Path) -> Ledger:
-    """The ledger of a settings file."""
     from lapwing.curator.settings import read_settings
     from lapwing.ledger import open_ledger
 

@@ -45,7 +45,6 @@ def in_flags(text: str) -> str:
 
 
 def echo(text: str, *, nl: bool = True) -> None:
-    """Prints and flushes."""
     try:
         if sys.stdout is None:
             raise OSError("it is closed")
@@ -63,7 +62,6 @@ def csv_of(answer: Any) -> str:
 
 
 def show(value: Any, as_json: bool, text: str) -> None:
-    """Prints the value as JSON, or the text."""
     echo(json.dumps(value, default=str) if as_json else text)
 
 

@@ -95,7 +95,6 @@ class Units:
 
 
 def version_mark(salt: bytes, table: str, fingerprint: bytes) -> str:
-    """Stands for the contents of one table."""
     return _mark(salt, "version", table, fingerprint.hex())
 
 
@@ -159,12 +158,10 @@ def head_fault(book: Book, head: Head, source: str, known: Head) -> ChainFault |
 
 
 def spent_after(entry: Entry, accounting: Accounting) -> Cost:
-    """The sum of all charges up to this entry."""
     return cost_of(accounting, entry.spent_amount, entry.spent_delta)
 
 
 def own_after(entry: Entry, accounting: Accounting) -> Cost:
-    """The sum of this analyst's charges up to this entry."""
     return cost_of(accounting, entry.own_amount, entry.own_delta)
 
 

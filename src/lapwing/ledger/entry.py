@@ -36,8 +36,6 @@ _RATIO = re.compile(r"(0|[1-9][0-9]{0,999})/([1-9][0-9]{0,999})")
 
 
 class EntryKind(StrEnum):
-    """What an entry says."""
-
     OPEN = "open"  # the first: which ledger, which budget; its amount is all there is to spend
     RESERVE = "reserve"  # a charge
     SETTLE = "settle"  # the answer to an earlier charge was stored
@@ -108,12 +106,10 @@ class Entry:
         return _digest(self.previous, self.content)
 
     def seal(self) -> Entry:
-        """The same entry with its hash."""
         return replace(self, hash=self.digest)
 
     @property
     def row(self) -> tuple[Any, ...]:
-        """Its columns in their order."""
         return _ROW(self)
 
     def remark(self, name: str) -> Any:
@@ -167,7 +163,6 @@ class LedgerTerms:
         return terms
 
     def note(self) -> dict[str, Any]:
-        """What the first entry says."""
         return {"ledger": self.ledger, **self._fixed()}
 
     def _fixed(self) -> dict[str, Any]:
@@ -185,7 +180,6 @@ def _digest(previous: str, content: str) -> str:
 
 
 def ratio(value: Fraction) -> str:
-    """An exact number as text."""
     return f"{value.numerator}/{value.denominator}"
 
 
@@ -358,19 +352,16 @@ class Offer:
 
 
 def digest(value: bytes | str) -> str:
-    """The hash of a request or an answer."""
     return sha256(value.encode() if isinstance(value, str) else bytes(value)).hexdigest()
 
 
 def check_names(analyst: object, key: object) -> None:
-    """Rejects invalid names."""
     for name, value in (("analyst", analyst), ("key", "none" if key is None else key)):
         if not (isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME):
             raise Misconfigured(f"`{name}` must be a text of 1 to {_LONGEST_NAME} printable characters. Pass a name.")
 
 
 def note_text(note: Mapping[str, Any] | None) -> str:
-    """A note as canonical JSON."""
     try:
         return canonical(dict(note or {}))
     except (TypeError, ValueError, RecursionError):

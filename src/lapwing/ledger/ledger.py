@@ -323,7 +323,6 @@ class Ledger:
             raise _other_request()
 
     def knows_key(self, analyst: str, key: str) -> bool:
-        """Whether this analyst has made a charge with this key."""
         check_names(analyst, key)
         with self._reading() as book:
             return book.with_key(analyst, key) is not None
@@ -333,7 +332,6 @@ class Ledger:
         return self.look(answers=[match]).answers[match]
 
     def read_offer(self, match: str, offer: Offer) -> bytes:
-        """The answer that was offered."""
         with self._reading() as book:
             payload = book.answer(offer.seq, digest(match))
         if payload is None:
@@ -367,7 +365,6 @@ class Ledger:
 
     @property
     def remaining(self) -> Cost:
-        """What is left of the total."""
         return left_of(self.total, self.spent)
 
     def spent_by(self, analyst: str) -> Cost:

@@ -136,11 +136,9 @@ class PostgresStore:
             yield book
 
     def sync(self) -> None:
-        """Makes every commit so far durable."""
         self._flush(None)
 
     def close(self) -> None:
-        """Ends the connections for good."""
         self._closed = True
         for gate in (self._gate, self._sync_gate):
             with gate.lock:

@@ -186,7 +186,6 @@ class PostgresBook(Book):
         return self._value(f"SELECT writer FROM {self._entry} WHERE seq = ? AND hash = ?", seq, digest)
 
     def head(self) -> Row | None:
-        """Number and hash of the last entry."""
         return self._execute(f"SELECT seq, hash FROM {self._schema}.head", ()).fetchone()
 
     def _definitions(self, statement: str, names: list[str]) -> dict[str, object]:

@@ -115,7 +115,6 @@ class Link:
         return self._connection.execute(statement.encode(), values or None)
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        """The rows of one statement."""
         cursor = self.execute(statement, values)
         return cursor.fetchall() if _has_rows(cursor) else []
 
@@ -226,12 +225,10 @@ def _asked_for_password(link: psycopg.pq.abc.PGconn) -> bool:
 
 
 def failure(error: psycopg.Error, name: str) -> LedgerFailed:
-    """The same, of a ledger."""
     return LedgerFailed(f"The ledger {name} failed: {next_step(error)} No answer is given.")
 
 
 def moved_server(name: str, known: str, now: str) -> Misconfigured:
-    """The refusal of a server that is not the one that was written to."""
     return Misconfigured(
         f"The ledger {name} was last written on server {known} and is now on server {now}: a backup was restored or a "
         "replica promoted, and its last charges may be missing. Nothing is served. Put back the server that has them. "

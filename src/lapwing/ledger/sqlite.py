@@ -132,7 +132,6 @@ class SqliteStore:
                 self._looking = outer
 
     def sync(self) -> None:
-        """Makes every commit so far durable."""
         try:
             with self._gate.enter(), open(f"{self.path}-wal", "r+b", buffering=0) as log:
                 os.fsync(log.fileno())
@@ -144,7 +143,6 @@ class SqliteStore:
             ) from None
 
     def close(self) -> None:
-        """Ends the connection for good."""
         with self._gate.lock:
             self._closed = True
             self.drop()

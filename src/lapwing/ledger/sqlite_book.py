@@ -94,7 +94,6 @@ class SqliteBook(Book):
         return CHANGED if tables != SCHEMA or self.owner() != APPLICATION else None
 
     def owner(self) -> object:
-        """The program that made the file."""
         return self._value("PRAGMA application_id")
 
 

@@ -59,8 +59,6 @@ class AnswerRow(NamedTuple):
 
 
 class RowCursor(Protocol):
-    """The rows of a statement."""
-
     def fetchone(self) -> Row | None: ...
 
     def fetchall(self) -> list[Row]: ...
@@ -106,11 +104,9 @@ class Book(ABC):
         return self._value(f"SELECT salt FROM {self._secret}")
 
     def entry(self, seq: int) -> Row | None:
-        """The entry with this number."""
         return self._execute(f"{self._entries} WHERE seq = ?", (seq,)).fetchone()
 
     def last(self) -> Row | None:
-        """The last entry."""
         return self._execute(f"{self._entries} ORDER BY seq DESC LIMIT 1", ()).fetchone()
 
     def last_durable(self) -> Row | None:
@@ -140,11 +136,9 @@ class Book(ABC):
         return self._execute(f"{self._entries} {where}", (kind, analyst)).fetchone()
 
     def with_key(self, analyst: str, key: str) -> Row | None:
-        """The entry that has this key of an analyst."""
         return self._execute(f"{self._entries} WHERE analyst = ? AND key = ?", (analyst, key)).fetchone()
 
     def append(self, entry: Entry) -> None:
-        """Adds the next entry."""
         marks = ", ".join("?" * len(COLUMNS))
         self._execute(f"INSERT INTO {self._entry} ({_COLUMNS}) VALUES ({marks})", entry.row)
 

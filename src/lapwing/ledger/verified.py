@@ -40,28 +40,22 @@ class CheckedBook:
         self._accounting = terms.budget.accounting
 
     def begins_with(self, first: Entry) -> bool:
-        """True if this is the ledger that began with this entry."""
         row = self._book.entry(1)
         return row is not None and row[-1] == first.hash
 
     def last(self) -> Entry:
-        """The last entry."""
         return intact(self._book.last())
 
     def last_durable(self) -> Entry:
-        """The last entry that is certain to be durable."""
         return intact(self._book.last_durable())
 
     def at(self, seq: int) -> Entry:
-        """The entry with this number."""
         return intact(self._book.entry(seq))
 
     def with_key(self, analyst: str, key: str) -> Entry | None:
-        """The charge that an analyst made under this key."""
         return _intact_if_any(self._book.with_key(analyst, key))
 
     def spent(self, last: Entry | None = None) -> Cost:
-        """The sum of all charges, as the last entry has it."""
         return spent_after(last or self.last(), self._accounting)
 
     def own(self, analyst: str, last: Entry | None = None) -> Cost:
@@ -86,7 +80,6 @@ class CheckedBook:
             yield team, shared, reduce(add_costs, map(self.own, self.members(team)), self._terms.total.zero)
 
     def members(self, team: str) -> list[str]:
-        """Who has charged as a member of a team."""
         return [str(intact(row).remark("member")) for row in self._book.entries_of(EntryKind.MEMBER, team)]
 
     def join(self, last: Entry, analyst: str) -> Entry:
@@ -98,11 +91,9 @@ class CheckedBook:
         return self.append(last, EntryKind.MEMBER, analyst=team, key=key, note={"member": analyst})
 
     def of_kind(self, kind: EntryKind, analyst: str) -> list[Entry]:
-        """The entries of one kind under one name, in order."""
         return list(map(intact, self._book.entries_of(kind, analyst)))
 
     def keep(self, last: Entry, *, analyst: str, key: str, note: Mapping[str, object], content: bytes) -> Entry:
-        """Writes an entry that keeps its own content."""
         facts = {**note, "of": last.seq + 1, "match_hash": None, "terms": ""}
         body = sha256(content).hexdigest()
         entry = self.append(last, EntryKind.KEEP, analyst=analyst, key=key, body=body, note=facts)
@@ -118,7 +109,6 @@ class CheckedBook:
         return map(intact, reversed(self._book.entries_of(EntryKind.VERSION, "")))
 
     def units(self) -> Units:
-        """The units that were declared so far."""
         units = Units()
         for entry in map(intact, self._book.entries_of(EntryKind.VERSION, "")):
             try:

@@ -49,7 +49,6 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
         return self.problem is None
 
     def __str__(self) -> str:

@@ -33,15 +33,12 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds between two attempts t
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """One witness file."""
-
     path: Path
     timeout: float = 30.0
     """How many seconds to wait for other processes."""
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
         return f"the witness {self.path}"
 
     def read(self) -> Head | None:
@@ -152,7 +149,6 @@ class Witness:
 
 
 def missing_ledger(source: str, known: Head, place: str) -> str:
-    """The message when a ledger that was seen is not there."""
     return (
         f"There is no ledger at {place}, but {source} has seen ledger {known.ledger} up to entry {known.seq}: it was "
         "moved or deleted. Put its newest copy back. If it is lost, nobody knows what was spent, and the whole budget "
@@ -161,7 +157,6 @@ def missing_ledger(source: str, known: Head, place: str) -> str:
 
 
 def other_ledger(source: str, known: Head, ledger: str) -> str:
-    """The message when another ledger was seen."""
     return (
         f"This is ledger {ledger}, but {source} has seen ledger {known.ledger}: these data were served under that one, "
         "and a new one would spend the same people's budget again. Open the other ledger."
@@ -169,7 +164,6 @@ def other_ledger(source: str, known: Head, ledger: str) -> str:
 
 
 def rolled_back(source: str, known: Head, last: int) -> str:
-    """The message when entries that were seen are not there."""
     return (
         f"The ledger ends at entry {last}, but {source} has seen entry {known.seq}: an older copy was put back. "
         "What the missing entries charged would be spent again. Put back the newest copy."
@@ -177,7 +171,6 @@ def rolled_back(source: str, known: Head, last: int) -> str:
 
 
 def altered(source: str, known: Head) -> str:
-    """The message when an entry is not the one that was seen."""
     return (
         f"Entry {known.seq} is not the one that {source} has seen: the ledger was changed. "
         "Put back the newest copy that was not changed."

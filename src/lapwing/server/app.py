@@ -20,13 +20,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lapwing.server.access import OPEN, access_to, allow, open_paths
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
-from lapwing.server.openapi import complete
-from lapwing.server.pages import problem_page, start_page
+from lapwing.server.openapi import complete, problem_page, start_page
 from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, of_bug, of_server
-from lapwing.server.routes import router
+from lapwing.server.routes import OPEN, access_to, allow, open_paths, router
 from lapwing.server.service import Service
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -39,8 +37,6 @@ _ALWAYS = [
 
 
 def create_app(service: Service) -> ASGIApp:
-    """The application that answers for a service."""
-
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
@@ -166,7 +162,6 @@ def _route(scope: Scope) -> str:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Replays a body that was already read."""
     given = False
 
     async def again() -> Message:

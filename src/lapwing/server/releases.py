@@ -35,14 +35,11 @@ def new_release(content: dict[str, Any], *, by: str, kind: str) -> NewRelease:
 
 
 class Releases:
-    """The releases of one ledger."""
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._known: set[str] = set()
 
     def keep(self, release: NewRelease) -> None:
-        """Stores a release once."""
         if release.name in self._known:
             return
         note = {"by": release.by, "kind": release.kind, "price": release.price}
@@ -52,7 +49,6 @@ class Releases:
         self._known.add(release.name)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a release."""
         entry, _ = self._ledger.recorded(f"release:{name}")
         if entry is None:
             raise ServerProblem("not-found")

@@ -160,5 +160,4 @@ def _running(claimed: Entry) -> ServerProblem:
 
 
 def retry_key(key: str) -> str:
-    """The retry key that the curator sees."""
     return f"http:{sha256(key.encode()).hexdigest()}"

@@ -1,19 +1,75 @@
-"""Every address of the server. Each builds a request for the curator, or reads declarations and the ledger."""
+"""Every address of the server, and the roles that may use it, which are checked before anything else.
+
+Guarantee:  a route without `@allow` is refused to every role.
+Proof:      `access_to` finds the route as the application does, and one without `@allow` has NOBODY.
+Checked by: tests/server/test_access.py
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import Scope
 
-from lapwing.server.access import ASKING, EVERYONE, OPEN, READING, allow
 from lapwing.server.openapi import ANSWERED, LISTED, PREVIEWED, VERIFIED, problems
 from lapwing.server.problems import ServerProblem
 from lapwing.server.schemas import AnyBody, AskBody, Asking, BatchBody, DistributionBody, MarginalsBody, VerifyBody
 from lapwing.server.service import Outcome, Service
 from lapwing.server.tokens import Principal, Role
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a route requires."""
+
+    roles: frozenset[Role]
+    is_open: bool = False
+    """Whether it needs no token: it reveals no data, budget or questions."""
+
+
+NOBODY = Access(frozenset())
+EVERYONE = Access(frozenset(Role))
+ASKING = Access(frozenset({Role.STEWARD, Role.ANALYST}))
+READING = Access(frozenset({Role.STEWARD, Role.AUDITOR}))
+OPEN = Access(frozenset(), is_open=True)
+
+
+def allow(access: Access) -> Callable[[_T], _T]:
+    """Says who may use the address of a function."""
+
+    def mark(endpoint: _T) -> _T:
+        endpoint.access = access  # type: ignore[attr-defined]
+        return endpoint
+
+    return mark
+
+
+def access_of(route: BaseRoute) -> Access:
+    access = getattr(getattr(route, "endpoint", None), "access", NOBODY)
+    return access if isinstance(access, Access) else NOBODY
+
+
+def open_paths(routes: Iterable[BaseRoute]) -> set[str]:
+    return {str(getattr(route, "path", "")) for route in routes if access_of(route).is_open}
+
+
+def access_to(routes: Iterable[BaseRoute], scope: Scope) -> tuple[Access, bool]:
+    """What a request requires, and whether its body is read. Any valid token may learn that a route does not exist."""
+    other = NOBODY
+    for route in routes:
+        match, _ = route.matches(scope)
+        if match is Match.FULL:
+            return access_of(route), getattr(route, "body_field", None) is not None
+        other = access_of(route) if match is Match.PARTIAL else other
+    return OPEN if other.is_open else EVERYONE, False
+
 
 router = APIRouter(generate_unique_id_function=lambda route: route.name)
 
@@ -36,27 +92,41 @@ KeyHeader = Annotated[
         pattern="^[ -~]+$",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class AskParameters:
+    """What an address and headers say about asking."""
+
+    preview: PreviewQuery = None
+    dummy: DummyQuery = False
+    key: KeyHeader = None
+
+
+AskOptions = Annotated[AskParameters, Depends()]
 ReleaseName = Annotated[str, Path(pattern="^r[0-9a-f]{32}$")]
-Place = Annotated[int, Query(ge=0, le=2**53, description="Entries after this number.")]
+AfterQuery = Annotated[int, Query(ge=0, le=2**53, description="Entries after this number.")]
 
 
-def _send(request: Request, outcome: Outcome, place: float | None = None) -> Response:
+def _send(request: Request, outcome: Outcome, at: float | None = None) -> Response:
     """The outcome as it leaves; the log gets what it may say."""
     line = request.state.line
     line.code, line.price = outcome.code, None if outcome.price is None else str(outcome.price)
-    line.left_after = place
+    line.left_after = at
     headers = {} if outcome.retry_after is None else {"Retry-After": str(outcome.retry_after)}
     return Response(outcome.content, outcome.status, headers, media_type=outcome.media_type)
 
 
-async def _ask(request: Request, body: Asking, preview: str | None, dummy: bool, key: str | None) -> Response:
+async def _ask(request: Request, body: Asking, options: AskParameters) -> Response:
     service, principal = _who(request)
     if service.settings.log_questions:
         request.state.line.question = body.text()
-    if dummy:
+    if options.dummy:
         return _send(request, await service.ask_dummy(principal, body))
-    outcome, place = await service.ask(principal, body, arrived=request.state.arrived, key=key, preview=preview)
-    return _send(request, outcome, place)
+    outcome, at = await service.ask(
+        principal, body, arrived=request.state.arrived, key=options.key, preview=options.preview
+    )
+    return _send(request, outcome, at)
 
 
 def _who(request: Request) -> tuple[Service, Principal]:
@@ -99,46 +169,30 @@ async def preview(request: Request, body: AnyBody) -> Response:
 
 @router.post("/v1/ask", tags=["ask"], responses=problems() | ANSWERED)
 @allow(ASKING)
-async def ask(
-    request: Request, body: AskBody, preview: PreviewQuery = None, dummy: DummyQuery = False, key: KeyHeader = None
-) -> Response:
+async def ask(request: Request, body: AskBody, options: AskOptions) -> Response:
     """The noisy answer to a question in SQL. The same question is free the second time."""
-    return await _ask(request, body, preview, dummy, key)
+    return await _ask(request, body, options)
 
 
 @router.post("/v1/batch", tags=["ask"], responses=problems() | ANSWERED)
 @allow(ASKING)
-async def batch(
-    request: Request, body: BatchBody, preview: PreviewQuery = None, dummy: DummyQuery = False, key: KeyHeader = None
-) -> Response:
+async def batch(request: Request, body: BatchBody, options: AskOptions) -> Response:
     """Answers to several questions at one price."""
-    return await _ask(request, body, preview, dummy, key)
+    return await _ask(request, body, options)
 
 
 @router.post("/v1/distribution", tags=["ask"], responses=problems() | ANSWERED)
 @allow(ASKING)
-async def distribution(
-    request: Request,
-    body: DistributionBody,
-    preview: PreviewQuery = None,
-    dummy: DummyQuery = False,
-    key: KeyHeader = None,
-) -> Response:
+async def distribution(request: Request, body: DistributionBody, options: AskOptions) -> Response:
     """How many rows lie in every range of a column, for one price."""
-    return await _ask(request, body, preview, dummy, key)
+    return await _ask(request, body, options)
 
 
 @router.post("/v1/marginals", tags=["ask"], responses=problems() | ANSWERED)
 @allow(ASKING)
-async def marginals(
-    request: Request,
-    body: MarginalsBody,
-    preview: PreviewQuery = None,
-    dummy: DummyQuery = False,
-    key: KeyHeader = None,
-) -> Response:
+async def marginals(request: Request, body: MarginalsBody, options: AskOptions) -> Response:
     """The counts over every set of up to `ways` columns, for one price."""
-    return await _ask(request, body, preview, dummy, key)
+    return await _ask(request, body, options)
 
 
 @router.get("/v1/dummy", tags=["declared"], responses=problems())
@@ -176,7 +230,7 @@ async def verify(request: Request, body: VerifyBody) -> Response:
 
 @router.get("/v1/ledger", tags=["ledger"], responses=problems())
 @allow(READING)
-async def ledger(request: Request, after: Place = 0) -> Response:
+async def ledger(request: Request, after: AfterQuery = 0) -> Response:
     """The entries of the ledger, 500 at a time. For stewards and auditors."""
     service, _ = _who(request)
 

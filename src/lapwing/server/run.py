@@ -77,7 +77,6 @@ def check_certificate(serve: ServeSettings) -> None:
 
 
 def run(file: Path, serve: ServeSettings, *, say: Callable[[str], None]) -> None:
-    """Serves until it is stopped."""
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 

@@ -40,8 +40,6 @@ _NO_HASH = "0" * 64
 
 
 class Role(StrEnum):
-    """What a token is for."""
-
     STEWARD = "steward"
     ANALYST = "analyst"
     AUDITOR = "auditor"
@@ -70,8 +68,6 @@ class TokenFacts:
 
 
 class TokenBook:
-    """The tokens of one ledger."""
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._seen = ""
@@ -138,7 +134,6 @@ def allow_share(ledger: Ledger, name: str, share: Number) -> Cost:
 
 
 def read_share(share: Number) -> Fraction:
-    """A part of the budget."""
     part = exact(share, "share")
     if not 0 <= part <= 1:
         raise Misconfigured("`share` must lie between 0 and 1. Pass for example 0.1 for a tenth of the budget.")
