@@ -159,16 +159,16 @@ def truths(rows: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
     """What the noisy numbers stand for, by plan and sex."""
     plan, sex, person = (np.array(rows[name].to_pylist()) for name in ("plan", "sex", "person"))
     visits = rows["visits"].to_numpy()
-    found = {}
+    facts = {}
     for key in sorted(set(zip(plan.tolist(), sex.tolist(), strict=True))):
         here = (plan == key[0]) & (sex == key[1])
-        found[key] = {
+        facts[key] = {
             "people": len(set(person[here].tolist())),
             "years": int(here.sum()),
             "visits": float(np.minimum(visits[here], MOST_VISITS).mean()),
             "unclipped": float(visits[here].mean()),
         }
-    return found
+    return facts
 
 
 def _beside(row: dict[str, Any], truth: dict[str, float]) -> dict[str, Any]:
@@ -177,10 +177,10 @@ def _beside(row: dict[str, Any], truth: dict[str, float]) -> dict[str, Any]:
 
 
 def _answer_table(facts: list[dict[str, Any]]) -> Any:
-    made = table("plan", "sex", "years", "truth", "visits", "95% interval", "truth", "raw", left=2)
+    shown = table("plan", "sex", "years", "truth", "visits", "95% interval", "truth", "raw", left=2)
     for fact in facts:
         truth, inside = fact["truth"], fact["inside"]
-        made.add_row(
+        shown.add_row(
             fact["plan"],
             fact["sex"],
             f"{fact['years']:,} ± {(fact['years_high'] - fact['years_low']) / 2:,.0f}",
@@ -190,7 +190,7 @@ def _answer_table(facts: list[dict[str, Any]]) -> Any:
             tick(f"{truth['visits']:.2f}", inside["visits"]),
             f"{truth['unclipped']:.2f}",
         )
-    return made
+    return shown
 
 
 def the_picture(release: Answered) -> Scene:
@@ -254,18 +254,18 @@ def _average(answers: Any, within: float) -> dict[str, float]:
 
 
 def _attack_table(facts: dict[str, Any]) -> Any:
-    made = table("asked", "times", "mean", "95% within", "off by", "price")
+    shown = table("asked", "times", "mean", "95% within", "off by", "price")
     for who, name, price in (
         ("noise and no budget", "only_noise", f"epsilon = {PRICE * DRAWS:g}"),
         ("Lapwing", "repeats", "of one answer"),
         ("Lapwing, refresh", "refreshes", "what was left"),
     ):
-        found = facts[name]
-        off = abs(found["mean"] - facts["truth"])
-        made.add_row(
-            who, f"{found['answers']:,}", f"{found['mean']:.2f}", f"{found['within']:.2f}", f"{off:.2f}", price
+        average = facts[name]
+        off = abs(average["mean"] - facts["truth"])
+        shown.add_row(
+            who, f"{average['answers']:,}", f"{average['mean']:.2f}", f"{average['within']:.2f}", f"{off:.2f}", price
         )
-    return made
+    return shown
 
 
 def refresh(curator: Curator) -> tuple[list[int], str]:
@@ -321,12 +321,12 @@ def _ask_names(people: pa.Table) -> tuple[PricePreview, Answered]:
 
 
 def _names_table(top: Any) -> Any:
-    made = table("name", "children", "95% interval", "truth")
+    shown = table("name", "children", "95% interval", "truth")
     for row in top:
         inside = row["n_low"] <= row["truth"] <= row["n_high"]
         interval = f"{row['n_low']:,.0f} to {row['n_high']:,.0f}"
-        made.add_row(row["name"], f"{row['n']:,}", interval, tick(f"{row['truth']:,}", inside))
-    return made
+        shown.add_row(row["name"], f"{row['n']:,}", interval, tick(f"{row['truth']:,}", inside))
+    return shown
 
 
 def the_small_print() -> Scene:

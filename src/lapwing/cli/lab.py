@@ -75,12 +75,12 @@ def audit(
         from lapwing.lab import audit as run
 
         with progress("auditing", n) as step:
-            found = run(mechanism, pair, claim=claim, runs=n, alpha=alpha, many=many, early=early, step=step)
-    _show(found, as_json)
+            result = run(mechanism, pair, claim=claim, runs=n, alpha=alpha, many=many, early=early, step=step)
+    _show(result, as_json)
     if plot is not None:
-        found.plot(plot)
-    if found.rejected or found.only is not None:
-        raise typer.Exit(1 if found.rejected else 2)
+        result.plot(plot)
+    if result.rejected or result.only is not None:
+        raise typer.Exit(1 if result.rejected else 2)
 
 
 def attack(
@@ -98,19 +98,19 @@ def attack(
     if everything:
         from lapwing.lab.report_page import write_page
 
-        found = []
+        results = []
         with progress("attacking", len(ATTACKS)) as step:
-            for known in ATTACKS:
-                found.append(run(known))
-                step(len(found))
+            for listed in ATTACKS:
+                results.append(run(listed))
+                step(len(results))
                 if not as_json:
-                    echo(f"{found[-1]}\n")
-        write_page(found, page)
-        told = [attacked.to_dict() for attacked in found]
-        echo(json.dumps({"written": str(page), "attacks": told}) if as_json else f"Wrote {page}.")
+                    echo(f"{results[-1]}\n")
+        write_page(results, page)
+        facts = [attacked.to_dict() for attacked in results]
+        echo(json.dumps({"written": str(page), "attacks": facts}) if as_json else f"Wrote {page}.")
         return
     if name is None:
-        echo(json.dumps(ATTACKS) if as_json else "\n".join(f"{one:15} {what}" for one, what in ATTACKS.items()))
+        echo(json.dumps(ATTACKS) if as_json else "\n".join(f"{title:15} {what}" for title, what in ATTACKS.items()))
         return
     with waiting("attacking"):
         attacked = run(name)
@@ -194,18 +194,18 @@ def _replay(target: str, left: str | None, right: str | None, epsilon: str | Non
     with ExitStack() as closer:
         function, pair, _, _ = _target(target, left, right, None, None, closer)
     claimed = None if epsilon is None else read_number(epsilon, "epsilon")
-    found = replay(function, pair, epsilon=claimed, delta=read_number(delta, "delta"))
-    _show(found, as_json)
-    if found.rejected or not found.releases:
-        raise typer.Exit(1 if found.rejected else 2)
+    result = replay(function, pair, epsilon=claimed, delta=read_number(delta, "delta"))
+    _show(result, as_json)
+    if result.rejected or not result.releases:
+        raise typer.Exit(1 if result.rejected else 2)
 
 
 def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float, as_json: bool) -> None:
     from lapwing.lab.one_run import audit_groups
 
-    found = audit_groups(aggregate, epsilon=_price(epsilon), groups=groups, alpha=alpha)
-    _show(found, as_json)
-    if found.rejected:
+    result = audit_groups(aggregate, epsilon=_price(epsilon), groups=groups, alpha=alpha)
+    _show(result, as_json)
+    if result.rejected:
         raise typer.Exit(1)
 
 
@@ -218,27 +218,27 @@ def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
     rows = []
     with progress("visiting the zoo", len(BROKEN) + len(SOUND)) as step:
         for specimen in (*BROKEN, *SOUND):
-            found = specimen.audit(alpha=alpha)
+            result = specimen.audit(alpha=alpha)
             needed = needed_runs(specimen) if power and not specimen.sound else None
-            rows.append((specimen, found, needed))
+            rows.append((specimen, result, needed))
             step(len(rows))
             if not as_json:
-                verdict = "rejected" if found.rejected else "no violation found"
+                verdict = "rejected" if result.rejected else "no violation found"
                 more = f"  95 % of audits reject at N = {needed:,}" if needed else ""
-                bound = f"epsilon >= {max(found.epsilon_lower, 0):.2f}"
+                bound = f"epsilon >= {max(result.epsilon_lower, 0):.2f}"
                 line = f"{specimen.name:34} N = {specimen.runs:>7,}  {bound:15}  {verdict:18}  {specimen.wrong}{more}"
                 echo(line.rstrip())
     replays = {name: replay(function, pair, epsilon=1) for name, (function, pair) in FAULTS.items()}
-    wrong = [specimen.name for specimen, found, _ in rows if found.rejected == specimen.sound]
-    wrong += [name for name, found in replays.items() if not found.rejected]
+    wrong = [specimen.name for specimen, result, _ in rows if result.rejected == specimen.sound]
+    wrong += [name for name, result in replays.items() if not result.rejected]
     if as_json:
         audits = [{"name": s.name, "sound": s.sound, "needed_runs": n, **f.to_dict()} for s, f, n in rows]
-        replayed = [{"name": name, "sound": False, **found.to_dict()} for name, found in replays.items()]
+        replayed = [{"name": name, "sound": False, **result.to_dict()} for name, result in replays.items()]
         echo(json.dumps([*audits, *replayed]))
     else:
         for name, found_there in replays.items():
             echo(f"{name + ', by replay':34} {'rejected':>32}  {found_there.problems[0]}")
-        caught = sum(found.rejected for _, found, _ in rows) + sum(found.rejected for found in replays.values())
+        caught = sum(result.rejected for _, result, _ in rows) + sum(result.rejected for result in replays.values())
         of = len(BROKEN) + len(FAULTS)
         echo(f"{caught} of {of} broken mechanisms rejected; wrong verdicts: {', '.join(wrong) or 'none'}.")
     if wrong:

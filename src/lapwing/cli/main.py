@@ -19,7 +19,16 @@ import typer
 from lapwing.cli.ask import ask, batch, distribution, marginals, preview
 from lapwing.cli.lab import attack, audit
 from lapwing.cli.ledger import app as ledger_app
-from lapwing.cli.options import DEFAULT, OPENED, ExplainOption, FileOption, JsonOption, ledger_at, read_number
+from lapwing.cli.options import (
+    DEFAULT,
+    OPENED,
+    ExplainOption,
+    FileOption,
+    JsonOption,
+    ledger_at,
+    need_server,
+    read_number,
+)
 from lapwing.cli.output import Unwritten, echo, in_flags, show
 from lapwing.cli.survey import app as survey_app
 from lapwing.cli.tokens import app as tokens_app
@@ -90,8 +99,8 @@ def start(
 ) -> None:
     """Answer questions about private data without exposing anyone in it."""
     if everything:
-        known: Any = context.command
-        lines = [f"{name:14}{one.get_short_help_str(100)}" for name, one in known.commands.items()]
+        group: Any = context.command
+        lines = [f"{name:14}{command.get_short_help_str(100)}" for name, command in group.commands.items()]
         echo("\n".join([*lines, "", EXIT_CODES]))
         raise typer.Exit
     if version:
@@ -101,8 +110,8 @@ def start(
         raise typer.Exit
 
 
-for command in (audit, attack):
-    app.command(hidden=True)(command)
+app.command(hidden=True)(audit)
+app.command(hidden=True)(attack)
 
 
 @app.command(hidden=True)
@@ -115,8 +124,8 @@ def lecture(
     from lapwing.lab.course import LECTURES, read_lecture
 
     if name is None:
-        titles = {known: read_lecture(known).title for known in LECTURES}
-        echo(json.dumps(titles) if as_json else "\n".join(f"{known:16} {title}" for known, title in titles.items()))
+        titles = {key: read_lecture(key).title for key in LECTURES}
+        echo(json.dumps(titles) if as_json else "\n".join(f"{key:16} {title}" for key, title in titles.items()))
         return
     parts = read_lecture(name).run(solutions=solutions)
     if as_json:
@@ -150,8 +159,6 @@ def serve(
     check: Annotated[bool, typer.Option("--check", help="Check the settings, make the first token, and stop.")] = False,
 ) -> None:
     r"""Answer questions over HTTP, for people who do not trust each other. \[serve] in lapwing.toml says how."""
-    from lapwing.cli.doctor import need_server
-
     need_server("Servers")
     from lapwing.server.run import prepare, run
 
@@ -200,20 +207,21 @@ def init(
             raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
         text = draft_served(data[0], table, unit, size, slip)
     else:
-        text = draft([Path(one) for one in data], unit, size, slip, file)
+        text = draft(list(map(Path, data)), unit, size, slip, file)
     weak = Budget(size, slip).weakness
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Misconfigured(f"{file} cannot be written ({error.strerror}). Choose another with --file.") from None
-    told = f"Wrote {file}. Review every line marked REVIEW before asking questions.\n{weak}".rstrip()
-    show({"written": str(file), "warning": weak or None}, as_json, told)
+    message = f"Wrote {file}. Review every line marked REVIEW before asking questions.\n{weak}".rstrip()
+    show({"written": str(file), "warning": weak or None}, as_json, message)
 
 
-for command in (ask, preview):
-    app.command()(command)
-for command in (batch, distribution, marginals):
-    app.command(hidden=True)(command)
+app.command()(ask)
+app.command()(preview)
+app.command(hidden=True)(batch)
+app.command(hidden=True)(distribution)
+app.command(hidden=True)(marginals)
 
 
 @app.command()
@@ -246,23 +254,23 @@ def _run_check(name: str, check: Callable[[Path], str], file: Path) -> dict[str,
 
 
 def _without_repeats(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """An error that several checks meet is told once."""
+    """Prints an error that several checks meet once."""
     first: dict[str, str] = {}
     for result in results:
-        said = first.setdefault(result["detail"], result["check"])
-        if not result["ok"] and said != result["check"]:
-            result["detail"] = f"the same as {said}"
+        check = first.setdefault(result["detail"], result["check"])
+        if not result["ok"] and check != result["check"]:
+            result["detail"] = f"the same as {check}"
     return results
 
 
 def _complain(error: dict[str, Any], *, printable: bool = True) -> None:
     """Prints an error in the words of the command line, as JSON if requested; on standard error if that fails."""
-    error = {name: in_flags(said) if isinstance(said, str) else said for name, said in error.items()}
-    said = json.dumps(error) if "--json" in sys.argv else error["message"]
+    error = {name: in_flags(text) if isinstance(text, str) else text for name, text in error.items()}
+    text = json.dumps(error) if "--json" in sys.argv else error["message"]
     try:
         if "--json" in sys.argv and printable:
-            return echo(said)
+            return echo(text)
     except Unwritten:
         pass
     with suppress(OSError):
-        typer.echo(said, err=True)
+        typer.echo(text, err=True)

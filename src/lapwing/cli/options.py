@@ -106,3 +106,11 @@ def ledger_at(file: Path) -> Ledger:
 
     settings = read_settings(file)
     return OPENED.enter_context(open_ledger(settings.ledger, settings.budget, witness=settings.witnesses))
+
+
+def need_server(what: str) -> None:
+    """Says how to install what only a server needs."""
+    from lapwing.answers.formats import load
+
+    for package in ("fastapi", "uvicorn", "jinja2"):
+        load(package, what=what, install="'lapwing[server]'")

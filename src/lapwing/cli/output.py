@@ -34,11 +34,11 @@ _ARGUMENT = re.compile(
 def in_flags(text: str) -> str:
     """A message as the command line says it: --limits auto for limits="auto"."""
 
-    def flag(found: re.Match[str]) -> str:
-        value = (found[2] or "").strip('"')
+    def flag(argument: re.Match[str]) -> str:
+        value = (argument[2] or "").strip('"')
         end = "." if value.endswith(".") else ""  # of the sentence
         shown = value.removesuffix(".")
-        name = f"--{found[1].replace('_', '-')}"
+        name = f"--{argument[1].replace('_', '-')}"
         return f"{name}{'' if shown in ('', 'True') else f' {shown}'}{end}"
 
     return _ARGUMENT.sub(flag, text)

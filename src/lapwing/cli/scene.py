@@ -56,17 +56,17 @@ def listing(text: str, language: str) -> Padding:
 
 def table(*names: str, left: int = 1) -> Table:
     """An empty table; the first `left` columns hold words, the others numbers."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
-    for place, name in enumerate(names):
-        made.add_column(name, justify="left" if place < left else "right")
-    return made
+    empty = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
+    for index, name in enumerate(names):
+        empty.add_column(name, justify="left" if index < left else "right")
+    return empty
 
 
 def bullets(lines: Iterable[str]) -> Table:
-    made = Table.grid(padding=(0, 1))
+    grid = Table.grid(padding=(0, 1))
     for line in lines:
-        made.add_row("-", Text(line))
-    return made
+        grid.add_row("-", Text(line))
+    return grid
 
 
 def tick(text: str, good: bool) -> Text:

@@ -45,7 +45,7 @@ def add(
         if to is not None:
             write_secret(to, token)
     except LapwingError:
-        book.revoke(facts.id)  # nobody will ever see it
+        book.revoke(facts.id)  # it was never shown
         raise
     shown = {**asdict(facts), "token": None if to else token, "file": None if to is None else str(to)}
     text = f"The token of {facts.name} ({facts.role}, id {facts.id}) is valid until {facts.expires}."

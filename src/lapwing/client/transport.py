@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, get_args
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from lapwing.errors import (
     NOTHING,
@@ -137,9 +137,8 @@ class Transport:
         self._close = weakref.finalize(self, _close_all, self._idle)
         self._tls = _trusted(ca) if address.secure else None
 
-    def get(self, path: str, **asked: Any) -> dict[str, Any]:
-        given = {name: _plain(value) for name, value in asked.items() if value is not None}
-        return self._send("GET", f"{path}?{urlencode(given)}" if given else path, None, {})
+    def get(self, path: str) -> dict[str, Any]:
+        return self._send("GET", path, None, {})
 
     def post(self, path: str, body: Mapping[str, Any], *, key: str | None = None) -> dict[str, Any]:
         """The answer to a request; with a key it is charged once."""
@@ -206,10 +205,7 @@ class Transport:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._connection()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        host, port = self.address.host, self.address.port
+            host, port = self.address.host, self.address.port
         if self._tls is not None:
             return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._tls)
         return http.client.HTTPConnection(host, port, timeout=self._timeout)
@@ -243,10 +239,6 @@ def _read(status: int, content: bytes, key: str | None) -> dict[str, Any]:
     if 200 <= status < 300 and isinstance(body, dict):
         return body
     raise error_of(status, body if isinstance(body, dict) else {}, key)
-
-
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def error_of(status: int, body: Mapping[str, Any], key: str | None) -> LapwingError:

@@ -253,27 +253,14 @@ def follow(
     at: str | None = None,
 ) -> Entry:
     """The entry that comes after another one, with its hash. A note that is text is canonical JSON already."""
-    amount, delta = _ratios(cost) if cost is not None else ("0/1", "0/1")
-    (all_amount, all_delta), (own_amount, own_delta) = _ratios(spent), _ratios(own)
     if before is None and kind is not EntryKind.OPEN:
         raise Bug("A chain must begin with an entry that opens it.")
-    content: dict[str, Any] = {
-        "seq": 1 if before is None else before.seq + 1,
-        "kind": kind.value,
-        "analyst": analyst,
-        "key": key,
-        "body": body,
-        "amount": amount,
-        "delta": delta,
-        "spent_amount": all_amount,
-        "spent_delta": all_delta,
-        "own_amount": own_amount,
-        "own_delta": own_delta,
-        "note": note if isinstance(note, str) else canonical(note or {}),
-        "at": max(now() if at is None else at, "" if before is None else before.at),
-    }
-    previous = START if before is None else before.hash
-    return Entry(**content, previous=previous, hash=_digest(previous, canonical(content)))
+    seq, previous = (1, START) if before is None else (before.seq + 1, before.hash)
+    amounts = (*(("0/1", "0/1") if cost is None else _ratios(cost)), *_ratios(spent), *_ratios(own))
+    text = note if isinstance(note, str) else canonical(note or {})
+    time = max(now() if at is None else at, "" if before is None else before.at)
+    values = (seq, kind.value, analyst, key, body, *amounts, text, time)
+    return Entry(*values, previous, _digest(previous, canonical(dict(zip(_CONTENT, values, strict=True)))))
 
 
 _LONGEST_NAME = 200

@@ -1,6 +1,6 @@
 """One transaction at a time: other threads wait, and signal handlers in the middle of one and forks are refused.
 
-A fork waits until no thread is inside SQLite, whose locks a child would inherit with nobody to release them.
+A fork waits until no thread is inside SQLite, whose locks a child would inherit with no thread to release them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Gate:
                 self.busy = False
 
     def refuse_interrupted(self) -> None:
-        """Refuses whoever interrupts its own thread inside. Other threads are not waited for."""
+        """Refuses an interrupt of the thread inside. Does not wait for other threads."""
         if self.lock.acquire(blocking=False):
             busy = self.busy
             self.lock.release()

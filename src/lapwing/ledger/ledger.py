@@ -452,8 +452,8 @@ class Ledger:
     def _advance(self, entry: Entry) -> None:
         """Tells the witnesses of an entry that is durable, or of a later one that is. Only one that is missing, and
         must be made, takes the lock of the ledger."""
-        known = self._known
-        head = Head(self.id, entry.seq, entry.hash) if known is None or known.seq < entry.seq else known
+        latest = self._known
+        head = Head(self.id, entry.seq, entry.hash) if latest is None or latest.seq < entry.seq else latest
         exist = all(witness.exists() for witness in self._witnesses)
         with nullcontext() if exist else self._store.writing():
             for witness in self._witnesses:

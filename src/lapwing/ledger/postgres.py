@@ -7,17 +7,16 @@ Durable:     a commit does not wait for the disk while it has the lock. Right af
              `writing` end. The log is written in order, so that commit puts the entry on disk, and every entry before
              it; with synchronous standbys, on theirs: a wait for them that somebody cancels ends with a warning, and
              then it is done again. Threads share that commit, and processes the server's flush.
-Crash:       an entry that was committed and not yet flushed is gone after a crash of the server. The look finds it
-             out: it runs in the transaction that flushes, so on the server that has come back.
+Crash:       an entry that was committed and not yet flushed is gone after a crash of the server. The look finds this:
+             it runs in the transaction that flushes, so on the server that has come back.
 In doubt:    if the connection is lost in a commit, or the server does not reply, the store connects again and takes the
              lock, which the lost transaction holds until it has ended. Then the entry, with the random name of its
-             writer, is there or never will be. If that cannot be found out in time, InDoubt is raised and the caller
-             takes it as charged.
-Fencing:     `head` remembers where it is: system identifier and timeline of the server, and the numbers that it gave to
-             the database and to this table. A promoted replica, a recovery to a point in time or a dump that was
-             restored, on whichever server, has others, and is refused until the steward accepts it, as
-             the owner of the tables: the role that charges has no right to write there. What an image of
-             the disk brings back has the same; the witness refuses it.
+             writer, is there or never will be. If that is not known in time, InDoubt is raised and the caller takes it
+             as charged.
+Fencing:     `head` records its place: system identifier and timeline of the server, and the numbers of the database and
+             of this table. A promoted replica, a recovery to a point in time or a restored dump has others, and is
+             refused until the steward accepts it, as the owner of the tables: the role that charges cannot write
+             there. A restored image of the disk has the same; the witness refuses it.
 Refused:     a replica, a read-only server, one with synchronous_commit, fsync or full_page_writes off.
 No session:  every setting is local to its transaction; no prepared statement, no lock of a session.
 Forks:       a child connects by itself and never touches what its parent had open.
@@ -161,9 +160,7 @@ class PostgresStore:
         except LedgerFailed:
             if fresh or self._link is not None:
                 raise
-        link = self._ready()
-        with self._undone_on_error(link):
-            return link, begin(link)
+        return self._begin(begin)
 
     def _ready(self) -> Link:
         if self._closed:
@@ -200,8 +197,8 @@ class PostgresStore:
                     *(BEGIN, FACTS, self._limits()),
                     f"SELECT pg_advisory_xact_lock({_LOCKS}, hashtext('{self._schema}'))",
                 )
-                heads, rows, made = [], [], link.run(f"SELECT to_regclass('{self._schema}.head') IS NOT NULL")[0][0]
-                if made:  # by another process, while this one waited
+                heads, rows, exists = [], [], link.run(f"SELECT to_regclass('{self._schema}.head') IS NOT NULL")[0][0]
+                if exists:  # by another process, while this one waited
                     link.batch("ROLLBACK")
                     continue
             server = self._server(link, row, heads)
@@ -219,9 +216,9 @@ class PostgresStore:
     def _server(self, link: Link, facts: Row, heads: list[Row]) -> str:
         """The server, if it can keep a ledger and is the one that this ledger was last written on."""
         server = link.facts(facts, self.name).server
-        for known, _, table in heads:
-            if known != f"{server}.{table}" and not self._moved:
-                raise moved_server(self.name, known, f"{server}.{table}")
+        for recorded, _, table in heads:
+            if recorded != f"{server}.{table}" and not self._moved:
+                raise moved_server(self.name, recorded, f"{server}.{table}")
         return server
 
     def _limits(self, durable: str = "off") -> str:
@@ -285,7 +282,7 @@ class PostgresStore:
             )
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """Does it as soon as the server can be reached again; in doubt if it takes too long."""
+        """Acts as soon as the server can be reached again; in doubt if it takes too long."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:

@@ -1,7 +1,7 @@
 """The tables of a ledger in PostgreSQL.
 
 The database itself keeps the chain: an inserted entry moves the one row of `head` on, on condition that the head is the
-entry before it. An entry that does not continue the head is refused, whoever inserts it and however.
+entry before it. An entry that does not continue the head is refused.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.entry import COLUMNS
 from lapwing.ledger.gate import ForkGuard, Gate
-from lapwing.ledger.store import CHANGED, CLOSED, INDEXES, Book
+from lapwing.ledger.store import CHANGED, CLOSED, INDEXES, LOCKED, Book
 
 APPLICATION = 0x4C415057  # "LAPW" in the header of the file
 _KEEP = "SELECT RAISE(ABORT, 'the ledger is append-only')"
@@ -58,8 +58,8 @@ FAULTS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises; its message about a damaged schema quotes bytes that Python may not be able to read."""
 
 _NEXT_STEP = {
-    "SQLITE_BUSY": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
-    "SQLITE_LOCKED": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
+    "SQLITE_BUSY": LOCKED,
+    "SQLITE_LOCKED": LOCKED,
     "SQLITE_FULL": "the disk is full. Free some space and ask again.",
     "SQLITE_READONLY": "it cannot be written. Give this user write access to the file and its folder.",
     "SQLITE_CANTOPEN": "it cannot be opened. Give this user read and write access to the file and its folder.",
@@ -90,7 +90,9 @@ class SqliteBook(Book):
         damage = self._value("PRAGMA integrity_check(1)")
         if damage != "ok":
             return f"The file is damaged: {damage}."
-        tables = dict(self._execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL", ()).fetchall())
+        tables: dict[str, str] = dict(
+            self._execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL", ()).fetchall()
+        )
         return CHANGED if tables != SCHEMA or self.owner() != APPLICATION else None
 
     def owner(self) -> object:
@@ -183,6 +185,6 @@ def failure(error: sqlite3.Error | UnicodeDecodeError, name: Path | str) -> Ledg
     """What went wrong, and what to do about it."""
     code = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else getattr(error, "sqlite_errorname", None)
     code = code or "SQLITE_ERROR"
-    fits = [step for known, step in _NEXT_STEP.items() if code == known or code.startswith(f"{known}_")]
-    step = fits[0] if fits else f"SQLite reports {code}. Run `lapwing ledger verify`."
+    steps = [step for prefix, step in _NEXT_STEP.items() if f"{code}_".startswith(f"{prefix}_")]
+    step = steps[0] if steps else f"SQLite reports {code}. Run `lapwing ledger verify`."
     return LedgerFailed(f"The ledger {name} failed: {step} No answer is given.")

@@ -32,6 +32,7 @@ Row = tuple[Any, ...]
 PAGE = 500
 """How many entries are read at a time."""
 CHANGED = "The tables, or the triggers that make them append-only, were changed."
+LOCKED = "another process kept it locked for too long. Ask again, or look for a process that hangs."
 CLOSED = "This ledger is closed. Open it again."
 INDEXES = {
     "entry_key": "CREATE UNIQUE INDEX entry_key ON {schema}entry (analyst, key) WHERE key IS NOT NULL",
@@ -157,11 +158,10 @@ class Book(ABC):
         rows = self._execute(_OFFERS.format(answer=self._answer), [match_hash] * 3).fetchall()
         return sorted(((seq, terms) for seq, terms in rows), reverse=True)
 
-    def stamp(self, match_hash: str) -> Row | None:
+    def stamp(self, match_hash: str) -> Row:
         """The hash of the first entry, the number of the last one that records an answer with this match, and that of
         the last declaration."""
-        statement = _STAMP.format(entry=self._entry, answer=self._answer)
-        return self._execute(statement, (match_hash,)).fetchone()
+        return self._execute(_STAMP.format(entry=self._entry, answer=self._answer), (match_hash,)).fetchall()[0]
 
     def add_answer(self, answer: AnswerRow) -> None:
         """Stores the answer to a charge that has none."""

@@ -2,8 +2,7 @@
 
 A chain alone proves that nothing in its middle was changed; that nothing was cut off its end is proved only against a
 head kept elsewhere, by a witness or in an export. The budget is proved by the name of the ledger, which commits to it
-and which every head holds. Whoever can rewrite the ledger and all heads while no process has it open is not detected: a
-chain rewritten from its first entry is as good as any other.
+and which every head holds. A rewrite of the ledger and of all heads while no process has it open is not detected.
 Checked by: tests/ledger/test_verify.py
 """
 
@@ -81,7 +80,7 @@ def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: H
     notes = [f"{source} is missing." for source, known in heads if known is None]
     if chain.unanswered:
         notes.append(f"{len(chain.unanswered)} charges have no stored answer. They stay charged.")
-    notes += [f"Entry {seq} ({at}): {what}" for seq, at, what in renewed]
+    notes += [f"Entry {seq} ({at}): {event}" for seq, at, event in renewed]
     budget = None if chain.terms is None else chain.terms.budget
     return Report(head.seq if head else 0, head, problem, tuple(chain.unanswered), tuple(notes), budget)
 
@@ -192,19 +191,20 @@ def _answer_to(book: Book, row: Row) -> AnswerRow | None:
         of = json.loads(row[_NOTE])["of"]
     except (ValueError, TypeError, KeyError):
         return None
-    known = type(of) is int and type(row[0]) is int and 0 < of <= row[0]
-    found = book.answer(of) if known else None
-    return None if found is None else found._replace(payload=_digest(found.payload))
+    if type(of) is not int or type(row[0]) is not int or not 0 < of <= row[0]:
+        return None
+    answer = book.answer(of)
+    return None if answer is None else answer._replace(payload=_digest(answer.payload))
 
 
-def _answer_fault(entry: Entry, found: AnswerRow | None) -> ChainFault | None:
+def _answer_fault(entry: Entry, answer: AnswerRow | None) -> ChainFault | None:
     if entry.kind not in _ANSWERING:
         return None
-    if found is None or found.settled != entry.seq:
+    if answer is None or answer.settled != entry.seq:
         return ChainFault("the answer that it records is missing.", entry.seq)
-    if found.payload != entry.body:
+    if answer.payload != entry.body:
         return ChainFault("the answer that it records was changed.", entry.seq)
-    if (found.match_hash, found.terms) != (entry.remark("match_hash"), entry.remark("terms")):
+    if (answer.match_hash, answer.terms) != (entry.remark("match_hash"), entry.remark("terms")):
         return ChainFault("the answer that it records was moved to another question or price.", entry.seq)
     return None
 
@@ -243,9 +243,9 @@ def known_heads(witnesses: Sequence[Witness], against: Head | None) -> Iterator[
 
 
 def _head_fault(book: Book, head: Head, heads: Sequence[tuple[str, Head | str | None]]) -> ChainFault | None:
-    for source, known in heads:
-        if isinstance(known, str):
-            return ChainFault(known)
-        if known is not None and (problem := head_fault(book, head, source, known)):
+    for source, seen in heads:
+        if isinstance(seen, str):
+            return ChainFault(seen)
+        if seen is not None and (problem := head_fault(book, head, source, seen)):
             return problem
     return None

@@ -100,7 +100,7 @@ class Door:
         except Exception as error:  # noqa: BLE001 (its words may hold data, and the web server would print them)
             await sent.problem(of_bug(note_incident(error)), line)
         finally:
-            line.status, line.route = sent.status, _route(scope)
+            line.status, line.route = sent.status, str(getattr(scope.get("route"), "path", "unknown"))
             line.write()
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send, line: LogLine) -> None:
@@ -154,11 +154,6 @@ def _token(shown: list[bytes]) -> str:
     """The bearer token; none if there are two headers, since a proxy may have checked the other."""
     scheme, _, token = (shown[0] if len(shown) == 1 else b"").decode("latin-1").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _route(scope: Scope) -> str:
-    route = scope.get("route")
-    return str(getattr(route, "path", "unknown"))
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -129,6 +129,11 @@ async def _ask(request: Request, body: Asking, options: AskParameters) -> Respon
     return _send(request, outcome, at)
 
 
+async def _read(request: Request, work: Callable[[Service, Principal], Any]) -> Response:
+    service, principal = _who(request)
+    return _send(request, await service.quickly(lambda: work(service, principal)))
+
+
 def _who(request: Request) -> tuple[Service, Principal]:
     return request.app.state.service, request.state.principal
 
@@ -145,16 +150,14 @@ async def health(request: Request) -> Response:
 @allow(EVERYONE)
 async def tables(request: Request) -> Response:
     """Tables, columns, bounds, values and limits, as the steward declared them. Reads no data."""
-    service, _ = _who(request)
-    return _send(request, await service.quickly(lambda: {"tables": service.curator.describe().to_dict()["tables"]}))
+    return await _read(request, lambda service, _: {"tables": service.curator.describe().to_dict()["tables"]})
 
 
 @router.get("/v1/budget", tags=["ledger"], responses=problems())
 @allow(EVERYONE)
 async def budget(request: Request) -> Response:
     """What was spent of the whole budget, of your own allowance and of that of your team."""
-    service, principal = _who(request)
-    return _send(request, await service.quickly(lambda: _budget(service, principal)))
+    return await _read(request, _budget)
 
 
 @router.post("/v1/preview", tags=["ask"], responses=problems() | PREVIEWED)
@@ -199,46 +202,44 @@ async def marginals(request: Request, body: MarginalsBody, options: AskOptions) 
 @allow(ASKING)
 async def dummy(request: Request) -> Response:
     """A hundred made-up rows of every table, from declared facts alone. `?dummy=true` asks them."""
-    service, _ = _who(request)
-    return _send(request, await service.quickly(service.dummy.tables))
+    return await _read(request, lambda service, _: service.dummy.tables())
 
 
 @router.get("/v1/releases", tags=["releases"], responses=problems() | LISTED)
 @allow(EVERYONE)
 async def releases(request: Request) -> Response:
     """Your releases, the newest first; all of them for stewards and auditors."""
-    service, principal = _who(request)
-    by = principal.name if principal.role is Role.ANALYST else None
-    return _send(request, await service.quickly(lambda: {"releases": service.releases.all(by)}))
+
+    def listed(service: Service, principal: Principal) -> dict[str, Any]:
+        return {"releases": service.releases.all(principal.name if principal.role is Role.ANALYST else None)}
+
+    return await _read(request, listed)
 
 
 @router.get("/v1/releases/{release}", tags=["releases"], responses=problems() | ANSWERED)
 @allow(EVERYONE)
 async def read_release(request: Request, release: ReleaseName) -> Response:
-    """A release again, as it was sent, for whoever knows its name."""
-    service, _ = _who(request)
-    return _send(request, await service.quickly(lambda: service.releases.read(release)))
+    """A release again, as it was sent, for anyone who knows its name."""
+    return await _read(request, lambda service, _: service.releases.read(release))
 
 
 @router.post("/v1/verify", tags=["releases"], responses=problems() | VERIFIED)
 @allow(EVERYONE)
 async def verify(request: Request, body: VerifyBody) -> Response:
     """Whether a number that someone cites is what was released. Free; reads released numbers only."""
-    service, _ = _who(request)
-    return _send(request, await service.quickly(lambda: _verdict(service.releases.verify(body))))
+    return await _read(request, lambda service, _: _verdict(service.releases.verify(body)))
 
 
 @router.get("/v1/ledger", tags=["ledger"], responses=problems())
 @allow(READING)
 async def ledger(request: Request, after: AfterQuery = 0) -> Response:
     """The entries of the ledger, 500 at a time. For stewards and auditors."""
-    service, _ = _who(request)
 
-    def page() -> dict[str, Any]:
-        entries = list(islice(service.ledger.entries(after), 500))
+    def page(service: Service, _: Principal) -> dict[str, Any]:
+        entries = islice(service.ledger.entries(after), 500)
         return {"ledger": service.ledger.id, "entries": [asdict(entry) for entry in entries]}
 
-    return _send(request, await service.quickly(page))
+    return await _read(request, page)
 
 
 @router.api_route("/v1/watch", methods=["GET", "POST"], include_in_schema=False)
@@ -249,8 +250,8 @@ async def watch() -> Response:
 
 
 def _verdict(same: bool) -> dict[str, Any]:
-    said = "This is what was released." if same else "This is not what was released."
-    return {"is_what_was_released": same, "in_words": said}
+    words = "This is what was released." if same else "This is not what was released."
+    return {"is_what_was_released": same, "in_words": words}
 
 
 def _budget(service: Service, principal: Principal) -> dict[str, Any]:

@@ -192,10 +192,10 @@ class Service:
             if isinstance(again, Outcome):
                 return again, None
             advance = partial(self._advance, principal, body, again)
-            reached, place = await self._read(again, advance)
+            reached, after = await self._read(again, advance)
         finally:
             self._turns.leave(principal.name)
-        return await self._in_thread(self._leave, reached, advance), place
+        return await self._in_thread(self._leave, reached, advance), after
 
     async def _read(
         self, begun: _Begun, advance: Callable[[], Outcome | Stop]
@@ -217,9 +217,9 @@ class Service:
                 case Outcome() if not is_read:  # such as a refusal by what was found
                     return reached, None
                 case Outcome() | BeforeStore():
-                    place = leave_at(time.monotonic() - began, slot)
-                    await self._wait_until(began + place)
-                    return reached, place
+                    after = leave_at(time.monotonic() - began, slot)
+                    await self._wait_until(began + after)
+                    return reached, after
             reached, is_read = await self._in_thread(advance), False
 
     async def _wait_until(self, moment: float) -> None:
@@ -253,10 +253,10 @@ class Service:
             del self._running[same]
 
     def _begin(
-        self, principal: Principal, body: Asking, key: str | None, preview: str | None, made: KeyClaim | None
+        self, principal: Principal, body: Asking, key: str | None, preview: str | None, earlier: KeyClaim | None
     ) -> Outcome | _Begun:
         """A free outcome, such as a stored answer or a refusal; otherwise the request up to its charge."""
-        written, claim = body.digest(), made
+        written, claim = body.digest(), earlier
         try:
             now = self.tokens.now()
             if key is not None and claim is None:
@@ -273,8 +273,8 @@ class Service:
             try:
                 stop = next(steps)
             except StopIteration as end:
-                return self._free(end.value, principal, body, claim, is_made=made is not None)
-            may_be_paid = claim is not None and (made is not None or not claim.is_first)  # with its key, before
+                return self._free(end.value, principal, body, claim, is_made=earlier is not None)
+            may_be_paid = claim is not None and (earlier is not None or not claim.is_first)  # with its key, before
             if not isinstance(stop, BeforeCharge):
                 raise Bug("a request began without its charge")
             check_operators(stop, _questions(body))
@@ -282,11 +282,11 @@ class Service:
                 self._check_fits(steps, stop, principal)
             seconds = max(self._longest, 2 * slot_of(stop, self._times, ANSWER_TIME))
             reply = None
-            if claim is not None and made is None:
+            if claim is not None and earlier is None:
                 reply = self.retries.make(claim, now, stop.price, seconds=2 * seconds)
             return _Begun(steps, stop, claim, seconds) if reply is None else _repeated(reply)
         except Exception as error:  # noqa: BLE001 (its words may hold data)
-            return self._store(replace(self._problem(_details_of(error)), claim=made))
+            return self._store(replace(self._problem(_details_of(error)), claim=earlier))
 
     def _check_fits(self, steps: RequestSteps[ServedAnswer], stop: BeforeCharge, principal: Principal) -> None:
         """Refuses a price that does not fit, in the words of the request."""
@@ -351,8 +351,8 @@ class Service:
     def _content(self, answer: ServedAnswer, principal: Principal, body: Asking) -> tuple[bytes, NewRelease | None]:
         """The bytes of an answer, and its release if that is not stored yet. Equal answers from the curator's cache
         are the same object, so their bytes are cached by identity."""
-        known, content = self._sent.get(id(answer), (None, b""))
-        if known is answer:
+        answered, content = self._sent.get(id(answer), (None, b""))
+        if answered is answer:
             return content, None
         release = new_release(answer.to_dict(), by=principal.name, kind=_kind(body))
         if not answer.cost:
@@ -407,8 +407,8 @@ def _details_of(error: Exception) -> ProblemDetails:
 
 def _unwritten(problem: ProblemDetails) -> Outcome:
     """A problem that is serialized when sent, with the budget that remains then."""
-    known = problem.status, b"", MEDIA_TYPE, problem.code, problem.charged, problem.retry_after
-    return Outcome(*known, problem=problem)
+    facts = problem.status, b"", MEDIA_TYPE, problem.code, problem.charged, problem.retry_after
+    return Outcome(*facts, problem=problem)
 
 
 def _repeated(reply: KeptReply) -> Outcome:
