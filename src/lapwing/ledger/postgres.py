@@ -131,8 +131,14 @@ class PostgresStore:
     def inspecting(self) -> Iterator[PostgresBook]:
         if self._closed:
             raise Misconfigured(CLOSED)
-        with opened_to_read(self._address, timeout=self._timeout) as book:
-            yield book
+        link = _connected(self._address, self._timeout)
+        try:  # also a ledger that is damaged, or on a replica
+            link.batch(_BEGIN_TO_READ)
+            yield PostgresBook(link, self._schema)
+        except psycopg.Error as error:
+            raise failure(error, self.name) from None
+        finally:
+            link.close()
 
     def sync(self) -> None:
         self._flush(None)
@@ -339,19 +345,6 @@ class PostgresStore:
             self.drop()
         except (AttributeError, TypeError):
             pass
-
-
-@contextmanager
-def opened_to_read(address: PostgresAddress, *, timeout: float = 30.0) -> Iterator[PostgresBook]:
-    """The rows of a ledger that is not changed and may be damaged, also on a replica."""
-    link = _connected(address, timeout)
-    try:
-        link.batch(_BEGIN_TO_READ)
-        yield PostgresBook(link, address.schema or SCHEMA)
-    except psycopg.Error as error:
-        raise failure(error, address.name) from None
-    finally:
-        link.close()
 
 
 def _connected(address: PostgresAddress, timeout: float) -> Link:

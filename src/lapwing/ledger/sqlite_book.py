@@ -90,10 +90,8 @@ class SqliteBook(Book):
         damage = self._value("PRAGMA integrity_check(1)")
         if damage != "ok":
             return f"The file is damaged: {damage}."
-        tables: dict[str, str] = dict(
-            self._execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL", ()).fetchall()
-        )
-        return CHANGED if tables != SCHEMA or self.owner() != APPLICATION else None
+        tables = self._execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL", ()).fetchall()
+        return None if sorted(tables) == sorted(SCHEMA.items()) and self.owner() == APPLICATION else CHANGED
 
     def owner(self) -> object:
         return self._value("PRAGMA application_id")

@@ -94,16 +94,13 @@ KeyHeader = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class AskParameters:
-    """What an address and headers say about asking."""
-
-    preview: PreviewQuery = None
-    dummy: DummyQuery = False
-    key: KeyHeader = None
+async def _ask_options(
+    preview: PreviewQuery = None, dummy: DummyQuery = False, key: KeyHeader = None
+) -> tuple[str | None, bool, str | None]:
+    return preview, dummy, key
 
 
-AskOptions = Annotated[AskParameters, Depends()]
+AskOptions = Annotated[tuple[str | None, bool, str | None], Depends(_ask_options)]
 ReleaseName = Annotated[str, Path(pattern="^r[0-9a-f]{32}$")]
 AfterQuery = Annotated[int, Query(ge=0, le=2**53, description="Entries after this number.")]
 
@@ -117,15 +114,14 @@ def _send(request: Request, outcome: Outcome, at: float | None = None) -> Respon
     return Response(outcome.content, outcome.status, headers, media_type=outcome.media_type)
 
 
-async def _ask(request: Request, body: Asking, options: AskParameters) -> Response:
+async def _ask(request: Request, body: Asking, options: AskOptions) -> Response:
+    preview, dummy, key = options
     service, principal = _who(request)
     if service.settings.log_questions:
         request.state.line.question = body.text()
-    if options.dummy:
+    if dummy:
         return _send(request, await service.ask_dummy(principal, body))
-    outcome, at = await service.ask(
-        principal, body, arrived=request.state.arrived, key=options.key, preview=options.preview
-    )
+    outcome, at = await service.ask(principal, body, arrived=request.state.arrived, key=key, preview=preview)
     return _send(request, outcome, at)
 
 
