@@ -89,7 +89,7 @@ def read_number(text: str, name: str, kind: Any = Number) -> Any:
 
 
 def check_formats(as_json: bool, as_csv: bool) -> None:
-    """Refuses two formats at once, before anything is asked."""
+    """Refuses two formats at once, before asking."""
     if as_json and as_csv:
         raise Misconfigured("--json and --csv are two formats of one answer. Pass one of them. Nothing was charged.")
 

@@ -72,7 +72,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def check_picture(plot: Path | None) -> None:
-    """Refuses a file that is no picture before what takes long."""
+    """Refuses a file that is no picture, before long work."""
     if plot is not None:
         from lapwing.answers.formats import picture_path
 

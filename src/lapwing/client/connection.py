@@ -56,7 +56,7 @@ def connect(
 
     The token is that of the environment variable LAPWING_TOKEN unless it is given; it is never shown. `ca` is a file of
     certificates to trust, if the server's is signed by your own authority. `timeout` is in seconds, for one attempt.
-    `insecure` allows http:// to another machine, where everybody on the way can read token and answers.
+    `insecure` allows http:// to another machine, where anyone on the way can read token and answers.
     """
     return Connection(Transport(read_address(url, insecure=insecure), read_token(token), timeout=timeout, ca=ca))
 

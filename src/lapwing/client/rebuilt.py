@@ -216,4 +216,5 @@ def statement_of(body: Json) -> Statement:
     budget = read_budget(body)
     spent, most = read_cost(body["spent"]), budget.capacity
     amount, delta = min(spent.amount, most.amount), min(spent.delta, most.delta)
-    return RemoteStatement(budget, Cost(most.accounting, amount, delta), body["in_words"], body["explained"])
+    words, explained = body["in_words"], body["explained"]
+    return RemoteStatement(budget, Cost(most.accounting, amount, delta), words=words, explained=explained)

@@ -4,8 +4,8 @@ Guarantee:  one call is charged at most once, however often it is sent.
 Proof:      every call that can be charged has a retry key of its own, 128 random bits, and every attempt sends the same
             key and the same bytes. The ledger charges a key of an analyst once (ledger/ledger.py), and the server
             answers a key that it knows with the answer that it stored.
-The token goes into one header and nowhere else: it is not in any name, message, log or representation. It is sent
-unencrypted to this machine only, and redirects are not followed.
+The token is in one header and in no name, message, log or representation. It is sent unencrypted to this machine only,
+and redirects are not followed.
 Problems of questions (RFC 9457) become the errors that the curator raises, with the same fields and words. One of the
 server itself, such as a token that is not valid, is a `NotServed` with the server's code.
 Checked by: tests/client/test_transport.py, tests/client/test_problems.py
@@ -231,7 +231,7 @@ def _pause(attempt: int, wait: str | None) -> float:
 
 
 def _read(status: int, content: bytes, key: str | None) -> dict[str, Any]:
-    """The JSON of a good answer; raises what a bad one says."""
+    """The JSON of a success; raises the error of a problem."""
     try:
         body = json.loads(content)
     except ValueError:

@@ -60,7 +60,7 @@ class Releases:
         return [_listed(entry) for entry in entries if by is None or entry.remark("by") == by]
 
     def verify(self, claim: VerifyBody) -> bool:
-        """Whether a number is what was released, to the precision it was said with. Reads released numbers only."""
+        """Whether a number is what was released, to the precision of the claim. Reads released numbers only."""
         content = json.loads(self.read(claim.release), parse_float=Decimal)
         table = content if claim.answer is None else content.get("answers", {}).get(claim.answer)
         rows = table.get("rows") if isinstance(table, dict) else None

@@ -94,8 +94,8 @@ class Retries:
     def make(
         self, claim: KeyClaim, now: datetime, price: Cost | None = None, *, seconds: float = 0
     ) -> KeptReply | None:
-        """Makes a claim for what will be charged at this price and take so long at most, or finds what was sent under
-        it meanwhile; refused as by `find`."""
+        """Makes a claim for a charge of this price that takes at most `seconds`, or finds what was sent meanwhile;
+        refused as by `find`."""
         entry, new = self._ledger.record(
             EntryKind.CLAIM,
             claim.key,
@@ -106,7 +106,7 @@ class Retries:
         return None if new else self._meanwhile(claim, entry, now)
 
     def keep_free(self, claim: KeyClaim, status: int, content: bytes, now: datetime) -> KeptReply:
-        """Keeps what was told without a charge, under a claim that was not made; what is kept in the end."""
+        """Keeps a free reply under a claim that was not made; returns the reply that is kept."""
         note = {"status": status, "written": claim.written}
         entry, new = self._ledger.record(
             EntryKind.KEEP, claim.reply_key, note, analyst=claim.analyst, content=content, unless=claim.key

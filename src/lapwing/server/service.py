@@ -123,7 +123,7 @@ class Service:
         return await self._in_thread(self._free_outcome, work)
 
     async def preview(self, principal: Principal, body: Asking) -> Outcome:
-        """What an answer would cost and how good it would be. Free, and reads no data."""
+        """The price and the error of an answer. Free, and reads no data."""
         return await self._in_thread(self._free_outcome, lambda: self._preview(principal, body))
 
     async def ask_dummy(self, principal: Principal, body: Asking) -> Outcome:

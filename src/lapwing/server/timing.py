@@ -17,7 +17,7 @@ Proof:      `leave_at` has no other values, and T has no other arguments: it is 
             induction over turns, at such times. What is sent is made of the ledger as it was at such times too: the
             step that reads rows looks nothing up (curator/purchase.py).
 At once:    what read no rows leaves when it is ready: refusals, previews, and stored answers, which their price of 0
-            tells anyway. Their work is done on the question, the ledger and released numbers.
+            reveals anyway. They depend on the question, the ledger and released numbers.
 Checked by: tests/server/test_timing.py, benchmarks/timing.py
 """
 
