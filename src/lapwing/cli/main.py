@@ -9,7 +9,6 @@ import gc
 import json
 import sys
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -239,28 +238,19 @@ def doctor(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Check the setup."""
     from lapwing.cli.doctor import CHECKS
 
-    results = _without_repeats([_run_check(name, check, file) for name, check in CHECKS.items()])
+    results: list[dict[str, Any]] = []
+    first: dict[str, str] = {}  # an error that several checks meet is printed once
+    for name, check in CHECKS.items():
+        try:
+            results.append({"check": name, "ok": True, "detail": check(file)})
+        except LapwingError as error:
+            original = first.setdefault(str(error), name)
+            detail = str(error) if original == name else f"the same as {original}"
+            results.append({"check": name, "ok": False, "detail": detail})
     lines = [f"{'ok  ' if result['ok'] else 'FAIL'}  {result['check']}: {result['detail']}" for result in results]
     show(results, as_json, "\n".join(lines))
     if not all(result["ok"] for result in results):
         raise typer.Exit(1)
-
-
-def _run_check(name: str, check: Callable[[Path], str], file: Path) -> dict[str, Any]:
-    try:
-        return {"check": name, "ok": True, "detail": check(file)}
-    except LapwingError as error:
-        return {"check": name, "ok": False, "detail": str(error)}
-
-
-def _without_repeats(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Prints an error that several checks meet once."""
-    first: dict[str, str] = {}
-    for result in results:
-        check = first.setdefault(result["detail"], result["check"])
-        if not result["ok"] and check != result["check"]:
-            result["detail"] = f"the same as {check}"
-    return results
 
 
 def _complain(error: dict[str, Any], *, printable: bool = True) -> None:

@@ -103,7 +103,7 @@ class Entry:
     @property
     def digest(self) -> str:
         """What `hash` must be."""
-        return _digest(self.previous, self.content)
+        return sha256((self.previous + self.content).encode()).hexdigest()
 
     def seal(self) -> Entry:
         return replace(self, hash=self.digest)
@@ -173,10 +173,6 @@ class LedgerTerms:
 
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 """The one JSON text of a value: sorted names, no blanks, ASCII only, no NaN."""
-
-
-def _digest(previous: str, content: str) -> str:
-    return sha256((previous + content).encode()).hexdigest()
 
 
 def ratio(value: Fraction) -> str:
@@ -260,7 +256,8 @@ def follow(
     text = note if isinstance(note, str) else canonical(note or {})
     time = max(now() if at is None else at, "" if before is None else before.at)
     values = (seq, kind.value, analyst, key, body, *amounts, text, time)
-    return Entry(*values, previous, _digest(previous, canonical(dict(zip(_CONTENT, values, strict=True)))))
+    content = canonical(dict(zip(_CONTENT, values, strict=True)))
+    return Entry(*values, previous, sha256((previous + content).encode()).hexdigest())
 
 
 _LONGEST_NAME = 200

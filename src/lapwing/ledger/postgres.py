@@ -355,13 +355,12 @@ def _connected(address: PostgresAddress, timeout: float) -> Link:
 
 
 _STORES: WeakSet[PostgresStore] = WeakSet()
-_INHERITED: list[object] = []
 
 
 def _start_over() -> None:
     """In the child of a fork: its parent's connections are kept, unused and open, and it makes its own."""
     for store in list(_STORES):
-        _INHERITED.extend((store._link, store._sync_link))
+        store.drop()
         store._apart()
 
 

@@ -211,16 +211,12 @@ _NOT_LET_IN = (
 
 def next_step(error: psycopg.Error) -> str:
     """What went wrong, and what to do about it. Nothing of the server's own text, which may quote rows or users."""
-    if error.sqlstate is None and error.pgconn is not None and _asked_for_password(error.pgconn):
+    link = error.pgconn  # a failed connection has no code, and its words depend on the server's language
+    if error.sqlstate is None and link is not None and (link.needs_password or link.used_password):
         return _NOT_LET_IN
     code = error.sqlstate or "08"
     prefixes = sorted((prefix for prefix in _NEXT_STEP if code.startswith(prefix)), key=len)
     return _NEXT_STEP[prefixes[-1]] if prefixes else f"PostgreSQL reports {code}. Check the server, then ask again."
-
-
-def _asked_for_password(link: psycopg.pq.abc.PGconn) -> bool:
-    """Whether the server answered. A failed connection has no code, and its words depend on the server's language."""
-    return bool(link.needs_password or link.used_password)
 
 
 def failure(error: psycopg.Error, name: str) -> LedgerFailed:

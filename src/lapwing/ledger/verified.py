@@ -53,7 +53,8 @@ class CheckedBook:
         return intact(self._book.entry(seq))
 
     def with_key(self, analyst: str, key: str) -> Entry | None:
-        return _intact_if_any(self._book.with_key(analyst, key))
+        row = self._book.with_key(analyst, key)
+        return None if row is None else intact(row)
 
     def spent(self, last: Entry | None = None) -> Cost:
         return spent_after(last or self.last(), self._accounting)
@@ -221,7 +222,8 @@ class CheckedBook:
         return [] if last is None else [last]
 
     def _latest(self, kind: EntryKind, analyst: str) -> Entry | None:
-        return _intact_if_any(self._book.latest(kind, analyst))
+        row = self._book.latest(kind, analyst)
+        return None if row is None else intact(row)
 
 
 def team_of(analyst: str) -> str | None:
@@ -255,10 +257,6 @@ def intact(row: Row | None) -> Entry:
             raise _damage_error(f"Entry {entry.seq}: its content does not match its hash.")
         _remember(entry)
     return entry
-
-
-def _intact_if_any(row: Row | None) -> Entry | None:
-    return None if row is None else intact(row)
 
 
 def _read(row: Row) -> Entry:

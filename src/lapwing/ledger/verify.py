@@ -25,6 +25,8 @@ from lapwing.privacy.budget import Budget
 
 _AT, _NOTE = COLUMNS.index("at"), COLUMNS.index("note")
 _ANSWERING = (EntryKind.SETTLE, EntryKind.KEEP)
+_ACCEPTED = "the ledger had come to another server, and the steward accepted it."
+_RENEWED = "a witness was missing and was written again."
 
 EntryReader = Callable[[], AbstractContextManager[Book]]
 """Lends a book for one page."""
@@ -67,7 +69,7 @@ def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: H
         if book.is_empty():
             return Report(0, None, ChainFault("The file is empty: it never was a ledger, or it was emptied."))
         last = book.last()
-        renewed = [(row[0], row[_AT], _renewal(row)) for row in book.entries_of(EntryKind.WITNESS, "")]
+        renewed = book.entries_of(EntryKind.WITNESS, "")
     end = None if last is None else last[0]
     chain = ChainVerifier()
     problem = _entry_fault(reader, chain, end)
@@ -80,7 +82,9 @@ def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: H
     notes = [f"{source} is missing." for source, known in heads if known is None]
     if chain.unanswered:
         notes.append(f"{len(chain.unanswered)} charges have no stored answer. They stay charged.")
-    notes += [f"Entry {seq} ({at}): {event}" for seq, at, event in renewed]
+    for row in renewed:
+        event = _ACCEPTED if '"accepted"' in str(row[_NOTE]) else _RENEWED
+        notes.append(f"Entry {row[0]} ({row[_AT]}): {event}")
     budget = None if chain.terms is None else chain.terms.budget
     return Report(head.seq if head else 0, head, problem, tuple(chain.unanswered), tuple(notes), budget)
 
@@ -219,13 +223,6 @@ def _store_fault(book: Book, chain: ChainVerifier, end: int) -> ChainFault | Non
         return ChainFault("the secret salt was changed.", 1)
     damage = book.find_damage()
     return None if damage is None else ChainFault(damage)
-
-
-def _renewal(row: Row) -> str:
-    """What an entry about witnesses says."""
-    if '"accepted"' in str(row[_NOTE]):
-        return "the ledger had come to another server, and the steward accepted it."
-    return "a witness was missing and was written again."
 
 
 def _digest(stored: object) -> str | None:

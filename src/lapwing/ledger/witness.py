@@ -118,7 +118,7 @@ class Witness:
                     offset = _LINE * (1 - lines.index(self._newest(lines)))
                     if os.pwrite(handle, _format(head), offset) < _LINE:
                         raise OSError(errno.EIO, "a part of it was not written")
-                    _sync(handle)
+                    getattr(os, "fdatasync", os.fsync)(handle)
             finally:
                 fcntl.flock(handle, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open too
         finally:
@@ -190,10 +190,6 @@ def sync_folder(folder: Path) -> None:
 def _check_kind(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
-
-
-def _sync(handle: int) -> None:
-    getattr(os, "fdatasync", os.fsync)(handle)
 
 
 def _format(head: Head) -> bytes:

@@ -223,7 +223,12 @@ async def read_release(request: Request, release: ReleaseName) -> Response:
 @allow(EVERYONE)
 async def verify(request: Request, body: VerifyBody) -> Response:
     """Whether a number that someone cites is what was released. Free; reads released numbers only."""
-    return await _read(request, lambda service, _: _verdict(service.releases.verify(body)))
+
+    def verdict(service: Service, _: Principal) -> dict[str, Any]:
+        same = service.releases.verify(body)
+        return {"is_what_was_released": same, "in_words": f"This is {'' if same else 'not '}what was released."}
+
+    return await _read(request, verdict)
 
 
 @router.get("/v1/ledger", tags=["ledger"], responses=problems())
@@ -243,11 +248,6 @@ async def ledger(request: Request, after: AfterQuery = 0) -> Response:
 async def watch() -> Response:
     """Not served, and says why."""
     raise ServerProblem("not-served")
-
-
-def _verdict(same: bool) -> dict[str, Any]:
-    words = "This is what was released." if same else "This is not what was released."
-    return {"is_what_was_released": same, "in_words": words}
 
 
 def _budget(service: Service, principal: Principal) -> dict[str, Any]:
