@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from lapwing.errors import Misconfigured
-from lapwing.numbers import Number
-from lapwing.terms import TERMS, read_term, types_of
+from lapwing.terms import TERMS, Number, read_term, types_of
 
 if TYPE_CHECKING:
     from lapwing.curator import Curator

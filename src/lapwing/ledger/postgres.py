@@ -38,10 +38,9 @@ import psycopg
 from psycopg import errors
 
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger.gate import Gate
 from lapwing.ledger.postgres_book import Mark, PostgresBook, newest_entries
 from lapwing.ledger.postgres_server import BEGIN, FACTS, Link, failure, moved_server, without_doubt
-from lapwing.ledger.store import CLOSED, InDoubt, Row
+from lapwing.ledger.store import CLOSED, Gate, InDoubt, Row
 from lapwing.noise.bits import SYSTEM
 from lapwing.postgres import PostgresAddress
 

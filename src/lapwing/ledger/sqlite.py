@@ -28,9 +28,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.gate import ForkGuard, Gate
 from lapwing.ledger.sqlite_book import APPLICATION, FAULTS, SqliteBook, end, failure
-from lapwing.ledger.store import CLOSED
+from lapwing.ledger.store import CLOSED, ForkGuard, Gate
 from lapwing.ledger.witness import sync_folder
 
 CHECKPOINT_EVERY = 128  # commits of one process

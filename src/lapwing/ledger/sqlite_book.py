@@ -18,8 +18,7 @@ from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
 from lapwing.ledger.entry import COLUMNS
-from lapwing.ledger.gate import ForkGuard, Gate
-from lapwing.ledger.store import CHANGED, CLOSED, INDEXES, LOCKED, Book
+from lapwing.ledger.store import CHANGED, CLOSED, INDEXES, LOCKED, Book, ForkGuard, Gate
 
 APPLICATION = 0x4C415057  # "LAPW" in the header of the file
 _KEEP = "SELECT RAISE(ABORT, 'the ledger is append-only')"
