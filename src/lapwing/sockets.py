@@ -1,8 +1,9 @@
-"""Sockets that wait for clients."""
+"""Sockets that wait for clients, and addresses that only this machine can reach."""
 
 from __future__ import annotations
 
 import socket
+from ipaddress import ip_address
 
 from lapwing.errors import Misconfigured
 
@@ -26,3 +27,11 @@ def listen(host: str, port: int, instead: str = "Name another --port or --host."
         why = getattr(error, "strerror", None) or "no such port"
         raise Misconfigured(f"{host}:{port} cannot be listened on ({why}). {instead}") from None
     return listening
+
+
+def is_loopback(host: object) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ip_address(str(host)).is_loopback
+    except ValueError:
+        return False

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from lapwing.cli import demo
-from lapwing.cli.demo_health import FILE, REPEATS, truths
+from lapwing.cli.demo import FILE, REPEATS, truths
 from lapwing.cli.scene import Scene, show
 from lapwing.curator import load
 from lapwing.data import health

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from lapwing.server.access import ASKING, EVERYONE, NOBODY, OPEN, READING, Access, access_of
 from lapwing.server.app import Door
+from lapwing.server.routes import ASKING, EVERYONE, NOBODY, OPEN, READING, Access, access_of
 from lapwing.server.tokens import Role
 from support.serving import BY_SEX, COUNT, Asked
 

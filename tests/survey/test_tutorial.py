@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lapwing.cli.survey_draft import DRAFT
+from lapwing.cli.survey import DRAFT
 from lapwing.survey import parse_survey, public_description
 
 ROOT = Path(__file__).resolve().parents[2]

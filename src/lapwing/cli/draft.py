@@ -24,17 +24,17 @@ from lapwing.postgres import is_postgres
 from lapwing.privacy.budget import Budget
 
 
-def draft_served(place: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:
+def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:
     """The text of a lapwing.toml for a table that stays in its PostgreSQL database."""
-    if not is_postgres(place):
+    if not is_postgres(address):
         raise Misconfigured(
             "`--table` is for a PostgreSQL database: lapwing init postgresql://HOST/DATABASE --table ..."
         )
-    source = read_source(place, table, public=True)
+    source = read_source(address, table, public=True)
     if not isinstance(source, PostgresTable):
         raise Bug("an address is not PostgreSQL's")
     Budget(epsilon, delta)
-    where = f"source = {_quote(place)}\ntable = {_quote(table or source.table)}\n"
+    where = f"source = {_quote(address)}\ntable = {_quote(table or source.table)}\n"
     types = stored_types(source)
     tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints())
     return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but="", tables=tables)
@@ -56,18 +56,15 @@ def draft(files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, fi
     )
 
 
-class _Hints:
-    """Hints that were not given yet."""
-
-    def __init__(self) -> None:
-        self._given: set[str] = set()
+class _Hints(set[str]):
+    """Hints that were given."""
 
     def once(self, hint: str) -> str:
         """The hint with a line break, the first time; then nothing."""
-        if hint in self._given:
+        if hint in self:
             return ""
-        self._given.add(hint)
-        return hint + "\n"
+        self.add(hint)
+        return f"{hint}\n"
 
 
 def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
@@ -81,7 +78,6 @@ def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> 
 
 
 def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -> str:
-    """The unit as it is stored."""
     unit = next((name for name in types if unit != ROW and name.lower() == unit.lower()), unit)
     if unit != ROW and unit not in types:
         raise Misconfigured(

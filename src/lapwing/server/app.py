@@ -20,13 +20,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lapwing.server.access import OPEN, access_to, allow, open_paths
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
-from lapwing.server.openapi import complete
-from lapwing.server.pages import problem_page, start_page
+from lapwing.server.openapi import complete, problem_page, start_page
 from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, of_bug, of_server
-from lapwing.server.routes import router
+from lapwing.server.routes import OPEN, access_to, allow, open_paths, router
 from lapwing.server.service import Service
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -39,8 +37,6 @@ _ALWAYS = [
 
 
 def create_app(service: Service) -> ASGIApp:
-    """The application that answers for a service."""
-
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
@@ -104,7 +100,7 @@ class Door:
         except Exception as error:  # noqa: BLE001 (its words may hold data, and the web server would print them)
             await sent.problem(of_bug(note_incident(error)), line)
         finally:
-            line.status, line.route = sent.status, _route(scope)
+            line.status, line.route = sent.status, str(getattr(scope.get("route"), "path", "unknown"))
             line.write()
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send, line: LogLine) -> None:
@@ -160,13 +156,7 @@ def _token(shown: list[bytes]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _route(scope: Scope) -> str:
-    route = scope.get("route")
-    return str(getattr(route, "path", "unknown"))
-
-
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Replays a body that was already read."""
     given = False
 
     async def again() -> Message:
