@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lapwing.cli.demo_health import (
-    EPSILON,
     FILE,
     QUESTION,
+    SHARE,
     the_answer,
     the_attack,
     the_budget,
@@ -50,7 +50,7 @@ def story(folder: Path) -> Iterator[Scene]:
     curator = load(folder / "lapwing.toml")
     try:
         yield the_price(curator)
-        release = curator.sql(QUESTION, epsilon=EPSILON)
+        release = curator.sql(QUESTION, share=SHARE)
         yield the_answer(release, rows)
         yield the_picture(release)
         yield the_same_again(curator, release)
@@ -72,7 +72,7 @@ def the_small_print() -> Scene:
 
         pq.write_table(health(), data)
         file.write_text(FILE, encoding="utf-8")
-    shown = (bullets(LIMITS), say(f"\nYour turn, in {folder}:"), command(NEXT))
+    shown = (bullets(LIMITS), say("\nYour turn:"), command(NEXT))
     facts = {"not_promised": list(LIMITS), "folder": str(folder), "next": NEXT}
     return Scene("limits", "What this does not promise", shown, facts)
 
@@ -81,6 +81,6 @@ FOLDER = "lapwing-demo"
 NEXT = f'cd {FOLDER} && lapwing ask "SELECT plan, COUNT(*) AS n FROM health GROUP BY plan" --share 0.05'
 LIMITS = (
     "It hides whether you are in the data, not what is true of people like you.",
-    "It protects one person at a time, and adds up over ledgers with the same people.",
-    "Inside your own program it protects against mistakes, not against someone who reads the files.",
+    "It protects one person at a time. Losses add up across ledgers about the same people.",
+    "In your own process it protects against mistakes, not against someone who reads the files.",
 )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 PICTURE = "lapwing-demo.png"
 MOST_VISITS = 20
-EPSILON, WITHIN, ROWS = 1, 20, 2000
-PRICE, REPEATS, DRAWS = 0.5, 100, 1000
+WITHIN, SHARE, ATTACK_SHARE = 20, 0.25, 0.08
+EPSILON, REPEATS, DRAWS = 0.5, 100, 1000
 
 FILE = f"""\
 [budget]
@@ -39,7 +39,8 @@ version = "1"
 
 [tables.health.columns]
 person = {{ type = "integer" }}
-plan = {{ values = ["free", "25%", "50%", "95%", "deductible"], type = "text" }}
+plan = {{ type = "text", values = [
+  "free", "25%", "50%", "95%", "deductible"] }}
 sex = {{ type = "text", values = ["F", "M"] }}
 visits = {{ type = "integer", bounds = [0, {MOST_VISITS}] }}   # more count as {MOST_VISITS}
 """
@@ -53,8 +54,8 @@ def the_data(rows: pa.Table) -> Scene:
     """Where the numbers come from."""
     people = len(rows["person"].unique())
     text = (
-        f"The RAND Health Insurance Experiment, {rows.num_rows:,} rows of {people:,} people: do people see a doctor "
-        "more often when it is free?"
+        f"The RAND Health Insurance Experiment: {rows.num_rows:,} rows about {people:,} people. Do people see a "
+        "doctor more often when it is free?"
     )
     return Scene("data", "Real data", (say(text),), {"rows": rows.num_rows, "people": people})
 
@@ -67,7 +68,7 @@ def the_file(rows: pa.Table, folder: Path) -> Scene:
     pq.write_table(rows, data)
     marks = draft([data], "person", Decimal(2), Decimal("1e-6"), file).count("REVIEW")
     file.write_text(FILE, encoding="utf-8")
-    text = f"This drafts lapwing.toml without reading a value. After review of its {marks} marked lines:"
+    text = f"This drafts lapwing.toml without reading a value. After a review of {marks} marked lines:"
     shown = (
         command("lapwing init health.parquet --unit person --epsilon 2 --delta 1e-6"),
         say(text),
@@ -78,17 +79,15 @@ def the_file(rows: pa.Table, folder: Path) -> Scene:
 
 
 def the_price(curator: Curator) -> Scene:
-    """Two previews: the price of a given error, and the error at a given price."""
+    """Two previews: the price of a given error, and the error at a given price, which only the facts show."""
     counts = curator.preview(PEOPLE, within=WITHIN)
-    both = curator.preview(QUESTION, epsilon=EPSILON, assume_rows=ROWS)
+    both = curator.preview(QUESTION, share=SHARE)
     shown = (
         say("A preview is free and reads no data."),
         command(f'lapwing preview "{PEOPLE}" --within {WITHIN}'),
         quote(str(counts)),
-        command(f'lapwing preview "{QUESTION}" --epsilon {EPSILON} --assume-rows {ROWS}'),
-        quote(str(both)),
     )
-    return Scene("preview", "What would it cost?", shown, {"within": counts.to_dict(), "epsilon": both.to_dict()})
+    return Scene("preview", "What would it cost?", shown, {"within": counts.to_dict(), "share": both.to_dict()})
 
 
 def the_answer(release: Answered, rows: pa.Table) -> Scene:
@@ -96,11 +95,8 @@ def the_answer(release: Answered, rows: pa.Table) -> Scene:
     truth = truths(rows)
     facts = [_beside(row, truth[row["plan"], row["sex"]]) for row in release]
     held, of = sum(sum(fact["inside"].values()) for fact in facts), 2 * len(facts)
-    text = (
-        f"{held} of {of} intervals hold the truth; at 95% about {0.95 * of:.0f} should. Only this demo can print the "
-        f"truth. Visits are clipped to {MOST_VISITS}; `raw` is without clipping."
-    )
-    shown = (command(f'lapwing ask "{QUESTION}" --epsilon {EPSILON}'), _answer_table(facts), say(text))
+    text = f"{held} of {of} intervals contain the truth; at 95% about {0.95 * of:.0f} should. Only this demo knows the truth."
+    shown = (command(f'lapwing ask "{QUESTION}" --share {SHARE}'), _answer_table(facts), say(text))
     title = "The answer, its intervals, and the truth"
     return Scene("answer", title, shown, {"rows": facts, "held": held, "of": of})
 
@@ -127,18 +123,17 @@ def _beside(row: dict[str, Any], truth: dict[str, float]) -> dict[str, Any]:
 
 
 def _answer_table(facts: list[dict[str, Any]]) -> Any:
-    made = table("plan", "sex", "years", "truth", "visits", "95% interval", "truth", "raw", left=2)
+    made = table("plan", "sex", "years", "truth", "visits", "95% interval", "truth", left=2)
     for fact in facts:
         truth, inside = fact["truth"], fact["inside"]
         made.add_row(
             fact["plan"],
             fact["sex"],
-            f"{fact['years']:,} ± {(fact['years_high'] - fact['years_low']) / 2:,.0f}",
+            f"{fact['years']:,} ± {ceil((fact['years_high'] - fact['years_low']) / 2):,}",
             tick(f"{truth['years']:,}", inside["years"]),
             f"{fact['visits']:.2f}",
             f"{fact['visits_low']:.2f} to {fact['visits_high']:.2f}",
             tick(f"{truth['visits']:.2f}", inside["visits"]),
-            f"{truth['unclipped']:.2f}",
         )
     return made
 
@@ -156,11 +151,10 @@ def the_picture(release: Answered) -> Scene:
 
 def the_same_again(curator: Curator, release: Answered) -> Scene:
     """The stored answer."""
-    again = curator.sql(QUESTION, epsilon=EPSILON, analyst="somebody else")
+    again = curator.sql(QUESTION, share=SHARE, analyst="another analyst")
     same = again.to_arrow().equals(release.to_arrow())
     text = (
-        f"The stored answer comes back, {'number for number' if same else 'and it differs, which is a bug'}; "
-        f"it is free ({again.cost}) for every analyst."
+        f"Another analyst gets {'the same numbers' if same else 'other numbers, which is a bug'}. Price: {again.cost}."
     )
     facts = {"price": float(again.cost.amount), "equal": same}
     return Scene("again", "The same question is free the second time", (say(text),), facts)
@@ -168,9 +162,9 @@ def the_same_again(curator: Curator, release: Answered) -> Scene:
 
 def the_attack(curator: Curator, rows: pa.Table) -> Scene:
     """Averaging: noise goes away if it may be drawn often enough. Here it may not."""
-    truth, alone = int(truths(rows)["50%", "M"]["people"]), Laplace(epsilon=PRICE)
-    (within,) = curator.preview(TARGET, epsilon=PRICE).errors.values()
-    repeats = [_people(curator.sql(TARGET, epsilon=PRICE)) for _ in range(REPEATS)]
+    truth, alone = int(truths(rows)["50%", "M"]["people"]), Laplace(epsilon=EPSILON)
+    (within,) = curator.preview(TARGET, share=ATTACK_SHARE).errors.values()
+    repeats = [_people(curator.sql(TARGET, share=ATTACK_SHARE)) for _ in range(REPEATS)]
     fresh, refusal = refresh(curator)
     needed = ceil((within / 0.5) ** 2)
     facts = {
@@ -182,11 +176,11 @@ def the_attack(curator: Curator, rows: pa.Table) -> Scene:
         "refusal": refusal,
     }
     shown = (
-        say(f"How many men have the plan at 50%? The truth is {truth}. Averaging many answers removes noise:"),
+        say(f"How many men have the 50% plan? The truth is {truth}. Averaging many answers removes noise:"),
         _attack_table(facts),
         say(
-            f"Repeats return the same number. Fresh noise costs: an exact count takes about {needed:,} answers, "
-            f"and {len(fresh)} fit."
+            f"A repeated question returns the same number. An exact count takes about {needed:,} new answers; "
+            f"{len(fresh)} fit."
         ),
         quote(refusal),
     )
@@ -207,15 +201,15 @@ def _average(answers: Any, within: float) -> dict[str, float]:
 
 def _attack_table(facts: dict[str, Any]) -> Any:
     made = table("asked", "times", "mean", "95% within", "off by", "price")
-    for who, name, price in (
-        ("noise and no budget", "only_noise", f"epsilon = {PRICE * DRAWS:g}"),
+    for asked, name, price in (
+        ("noise and no budget", "only_noise", f"epsilon = {EPSILON * DRAWS:g}"),
         ("Lapwing", "repeats", "of one answer"),
         ("Lapwing, refresh", "refreshes", "what was left"),
     ):
         found = facts[name]
         off = abs(found["mean"] - facts["truth"])
         made.add_row(
-            who, f"{found['answers']:,}", f"{found['mean']:.2f}", f"{found['within']:.2f}", f"{off:.2f}", price
+            asked, f"{found['answers']:,}", f"{found['mean']:.2f}", f"{found['within']:.2f}", f"{off:.2f}", price
         )
     return made
 
@@ -225,7 +219,7 @@ def refresh(curator: Curator) -> tuple[list[int], str]:
     paid: list[int] = []
     while True:
         try:
-            paid.append(_people(curator.sql(TARGET, epsilon=PRICE, refresh=True)))
+            paid.append(_people(curator.sql(TARGET, share=ATTACK_SHARE, refresh=True)))
         except BudgetExceeded as refusal:
             return paid, str(refusal)
 
@@ -234,7 +228,7 @@ def the_budget(curator: Curator) -> Scene:
     """What is left."""
     statement = curator.budget
     shown = (command("lapwing budget"), quote(str(statement)))
-    return Scene("budget", "What was spent, in plain words", shown, statement.to_dict())
+    return Scene("budget", "What was spent", shown, statement.to_dict())
 
 
 def _people(release: Answered) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lapwing.answers.preview import PricePreview
 
 NAMES = "SELECT name, COUNT(*) AS n FROM births GROUP BY name"
-EPSILON, DELTA = 1, 1e-6
+EPSILON, DELTA, SHARE = 1, 1e-6, 0.5
 TOP = 5
 
 
@@ -36,11 +36,11 @@ def the_names(births: pa.Table) -> Scene:
         "top": [{**row, "truth": true[row["name"]]} for row in rows[:TOP]],
     }
     text = (
-        f"A rare first name gives a child away. Of {facts['names']:,} names {facts['shown']:,} are shown; "
+        f"A rare first name identifies a child. Lapwing shows {facts['shown']:,} of {facts['names']:,} names; "
         f"the rarest has {facts['rarest_shown']} children."
     )
     hint = next(line for line in str(preview).splitlines() if line.startswith("Groups of"))
-    shown = (command(f'lapwing ask "{NAMES}" --epsilon {EPSILON}'), say(text), quote(hint), _table(facts["top"]))
+    shown = (command(f'lapwing ask "{NAMES}" --share {SHARE}'), say(text), quote(hint), _table(facts["top"]))
     return Scene("names", "Groups that are not public", shown, facts)
 
 
@@ -48,7 +48,7 @@ def _ask(people: pa.Table) -> tuple[PricePreview, Answered]:
     budget = Budget(epsilon=EPSILON, delta=DELTA)
     curator = open_data(people, name="births", unit=None, budget=budget, ledger=":memory:")
     try:
-        return curator.preview(NAMES, epsilon=EPSILON), curator.sql(NAMES, epsilon=EPSILON)
+        return curator.preview(NAMES, share=SHARE), curator.sql(NAMES, share=SHARE)
     finally:
         curator.close()
 
