@@ -95,7 +95,9 @@ def the_answer(release: Answered, rows: pa.Table) -> Scene:
     truth = truths(rows)
     facts = [_beside(row, truth[row["plan"], row["sex"]]) for row in release]
     held, of = sum(sum(fact["inside"].values()) for fact in facts), 2 * len(facts)
-    text = f"{held} of {of} intervals contain the truth; at 95% about {0.95 * of:.0f} should. Only this demo knows the truth."
+    text = (
+        f"{held} of {of} intervals contain the truth; at 95% about {0.95 * of:.0f} should. Only a demo knows the truth."
+    )
     shown = (command(f'lapwing ask "{QUESTION}" --share {SHARE}'), _answer_table(facts), say(text))
     title = "The answer, its intervals, and the truth"
     return Scene("answer", title, shown, {"rows": facts, "held": held, "of": of})
