@@ -190,8 +190,8 @@ byte. Public whole numbers above 2^53 are not compared with reals, since several
 
 Join private tables on the protected unit, and on more columns if you like, so rows of a person match only rows of
 the same person. Units are compared as stored. The row limit is the product of both limits; the group limit is the
-smaller one, ignoring tables with one row per unit. All limits hold for the joined rows, however many a person has. A question
-can join at most {MOST_DEGREE} private tables with several rows per unit, and read {MOST_TABLES} tables.
+smaller one, ignoring tables with one row per unit. All limits hold for the joined rows, however many a person has. A
+question can join at most {MOST_DEGREE} private tables with several rows per unit, and read {MOST_TABLES} tables.
 
 After an equality, `ON` takes other conditions: any in a `JOIN`, and conditions over one of the two tables in a
 `LEFT JOIN` or `RIGHT JOIN`. A row that fails them has no match.
@@ -302,7 +302,7 @@ fill it). `epsilon=` states the price itself; in a budget with a delta it buys l
   `AVG(CLIP(DATE_DIFF('year', born, CURRENT_DATE), 0, 120))`), and, with `assume_rows`, a mean or spread whose interval
   in groups of that size is as wide as its bounds allow. `anyway=True` (`--anyway`, or the field `anyway` over HTTP)
   asks it at the same price.
-- Where a limit can leave out rows, groups or values, every answer says so, and 5 % of the price (`within=`: 5 % more)
+- Where a limit can leave out rows, groups or values, every answer says so, and 5% of the price (`within=`: 5% more)
   reports how many units exceed it. `check=0` skips this report; a larger share makes it more precise. A report covers
   all rows of the groups, before WHERE, so for a filter it is an upper bound, and later questions over the same keys
   reuse it if it cost at least a quarter of what they would pay. COUNT(DISTINCT unit) is checked for groups only, and
