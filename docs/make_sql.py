@@ -164,7 +164,7 @@ CLAUSES_PAGE = """
 | `HAVING` | conditions over keys and aggregates; they filter released numbers |
 | `ORDER BY`, `LIMIT`, `OFFSET` | of groups, by released numbers or keys; missing values come last |
 | `GROUP BY ALL` | all selected columns that are not aggregates |
-| `ROLLUP`, `CUBE`, `GROUPING SETS` | each set is a question of its own; `GROUPING(k)` is 1 where k is left out |
+| `ROLLUP`, `CUBE`, `GROUPING SETS` | each set is a separate question; `GROUPING(k)` is 1 where k is left out |
 | `OVER`, `WINDOW`, `QUALIFY` | over released groups: see below |
 | `SELECT TOP 10` | `LIMIT 10` |
 | `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds count |
