@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 PICTURE = "lapwing-demo.png"
 MOST_VISITS = 20
-EPSILON, WITHIN, ROWS = 1, 20, 2000
-PRICE, REPEATS, DRAWS = 0.5, 100, 1000
+WITHIN, SHARE, ATTACK_SHARE = 20, 0.25, 0.08
+EPSILON, REPEATS, DRAWS = 0.5, 100, 1000
 
 FILE = f"""\
 [budget]
@@ -49,7 +49,8 @@ version = "1"
 
 [tables.health.columns]
 person = {{ type = "integer" }}
-plan = {{ values = ["free", "25%", "50%", "95%", "deductible"], type = "text" }}
+plan = {{ type = "text", values = [
+  "free", "25%", "50%", "95%", "deductible"] }}
 sex = {{ type = "text", values = ["F", "M"] }}
 visits = {{ type = "integer", bounds = [0, {MOST_VISITS}] }}   # more count as {MOST_VISITS}
 """
@@ -58,14 +59,14 @@ PEOPLE = "SELECT plan, sex, COUNT(DISTINCT person) AS people FROM health GROUP B
 QUESTION = "SELECT plan, sex, COUNT(visits) AS years, AVG(visits) AS visits FROM health GROUP BY plan, sex"
 TARGET = "SELECT COUNT(DISTINCT person) AS people FROM health WHERE plan = '50%' AND sex = 'M'"
 NAMES = "SELECT name, COUNT(*) AS n FROM births GROUP BY name"
-DELTA = 1e-6
+NAMES_EPSILON, DELTA, NAMES_SHARE = 1, 1e-6, 0.5
 TOP = 5
 FOLDER = "lapwing-demo"
 NEXT = f'cd {FOLDER} && lapwing ask "SELECT plan, COUNT(*) AS n FROM health GROUP BY plan" --share 0.05'
 LIMITS = (
     "It hides whether you are in the data, not what is true of people like you.",
-    "It protects one person at a time, and adds up over ledgers with the same people.",
-    "Inside your own program it protects against mistakes, not against someone who reads the files.",
+    "It protects one person at a time. Losses add up across ledgers about the same people.",
+    "In your own process it protects against mistakes, not against someone who reads the files.",
 )
 
 
@@ -89,7 +90,7 @@ def story(folder: Path) -> Iterator[Scene]:
     curator = load(folder / "lapwing.toml")
     try:
         yield the_price(curator)
-        release = curator.sql(QUESTION, epsilon=EPSILON)
+        release = curator.sql(QUESTION, share=SHARE)
         yield the_answer(release, rows)
         yield the_picture(release)
         yield the_same_again(curator, release)
@@ -104,8 +105,8 @@ def story(folder: Path) -> Iterator[Scene]:
 def the_data(rows: pa.Table) -> Scene:
     people = len(rows["person"].unique())
     text = (
-        f"The RAND Health Insurance Experiment, {rows.num_rows:,} rows of {people:,} people: do people see a doctor "
-        "more often when it is free?"
+        f"The RAND Health Insurance Experiment: {rows.num_rows:,} rows about {people:,} people. Do people see a "
+        "doctor more often when it is free?"
     )
     return Scene("data", "Real data", (say(text),), {"rows": rows.num_rows, "people": people})
 
@@ -118,7 +119,7 @@ def the_file(rows: pa.Table, folder: Path) -> Scene:
     pq.write_table(rows, data)
     marks = draft([data], "person", Decimal(2), Decimal("1e-6"), file).count("REVIEW")
     file.write_text(FILE, encoding="utf-8")
-    text = f"This drafts lapwing.toml without reading a value. After review of its {marks} marked lines:"
+    text = f"This drafts lapwing.toml without reading a value. After a review of {marks} marked lines:"
     shown = (
         command("lapwing init health.parquet --unit person --epsilon 2 --delta 1e-6"),
         say(text),
@@ -129,17 +130,15 @@ def the_file(rows: pa.Table, folder: Path) -> Scene:
 
 
 def the_price(curator: Curator) -> Scene:
-    """Two previews: the price of a given error, and the error at a given price."""
+    """Two previews: the price of a given error, and the error at a given price, which only the facts show."""
     counts = curator.preview(PEOPLE, within=WITHIN)
-    both = curator.preview(QUESTION, epsilon=EPSILON, assume_rows=ROWS)
+    both = curator.preview(QUESTION, share=SHARE)
     shown = (
         say("A preview is free and reads no data."),
         command(f'lapwing preview "{PEOPLE}" --within {WITHIN}'),
         quote(str(counts)),
-        command(f'lapwing preview "{QUESTION}" --epsilon {EPSILON} --assume-rows {ROWS}'),
-        quote(str(both)),
     )
-    return Scene("preview", "What would it cost?", shown, {"within": counts.to_dict(), "epsilon": both.to_dict()})
+    return Scene("preview", "What would it cost?", shown, {"within": counts.to_dict(), "share": both.to_dict()})
 
 
 def the_answer(release: Answered, rows: pa.Table) -> Scene:
@@ -147,10 +146,9 @@ def the_answer(release: Answered, rows: pa.Table) -> Scene:
     facts = [_beside(row, truth[row["plan"], row["sex"]]) for row in release]
     held, of = sum(sum(fact["inside"].values()) for fact in facts), 2 * len(facts)
     text = (
-        f"{held} of {of} intervals hold the truth; at 95% about {0.95 * of:.0f} should. Only this demo can print the "
-        f"truth. Visits are clipped to {MOST_VISITS}; `raw` is without clipping."
+        f"{held} of {of} intervals contain the truth; at 95% about {0.95 * of:.0f} should. Only a demo knows the truth."
     )
-    shown = (command(f'lapwing ask "{QUESTION}" --epsilon {EPSILON}'), _answer_table(facts), say(text))
+    shown = (command(f'lapwing ask "{QUESTION}" --share {SHARE}'), _answer_table(facts), say(text))
     title = "The answer, its intervals, and the truth"
     return Scene("answer", title, shown, {"rows": facts, "held": held, "of": of})
 
@@ -177,18 +175,17 @@ def _beside(row: dict[str, Any], truth: dict[str, float]) -> dict[str, Any]:
 
 
 def _answer_table(facts: list[dict[str, Any]]) -> Any:
-    shown = table("plan", "sex", "years", "truth", "visits", "95% interval", "truth", "raw", left=2)
+    shown = table("plan", "sex", "years", "truth", "visits", "95% interval", "truth", left=2)
     for fact in facts:
         truth, inside = fact["truth"], fact["inside"]
         shown.add_row(
             fact["plan"],
             fact["sex"],
-            f"{fact['years']:,} ± {(fact['years_high'] - fact['years_low']) / 2:,.0f}",
+            f"{fact['years']:,} ± {ceil((fact['years_high'] - fact['years_low']) / 2):,}",
             tick(f"{truth['years']:,}", inside["years"]),
             f"{fact['visits']:.2f}",
             f"{fact['visits_low']:.2f} to {fact['visits_high']:.2f}",
             tick(f"{truth['visits']:.2f}", inside["visits"]),
-            f"{truth['unclipped']:.2f}",
         )
     return shown
 
@@ -204,11 +201,10 @@ def the_picture(release: Answered) -> Scene:
 
 
 def the_same_again(curator: Curator, release: Answered) -> Scene:
-    again = curator.sql(QUESTION, epsilon=EPSILON, analyst="somebody else")
+    again = curator.sql(QUESTION, share=SHARE, analyst="another analyst")
     same = again.to_arrow().equals(release.to_arrow())
     text = (
-        f"The stored answer comes back, {'number for number' if same else 'and it differs, which is a bug'}; "
-        f"it is free ({again.cost}) for every analyst."
+        f"Another analyst gets {'the same numbers' if same else 'other numbers, which is a bug'}. Price: {again.cost}."
     )
     facts = {"price": float(again.cost.amount), "equal": same}
     return Scene("again", "The same question is free the second time", (say(text),), facts)
@@ -216,9 +212,9 @@ def the_same_again(curator: Curator, release: Answered) -> Scene:
 
 def the_attack(curator: Curator, rows: pa.Table) -> Scene:
     """Averaging: noise goes away if it may be drawn often enough. Here it may not."""
-    truth, alone = int(truths(rows)["50%", "M"]["people"]), Laplace(epsilon=PRICE)
-    (within,) = curator.preview(TARGET, epsilon=PRICE).errors.values()
-    repeats = [_people(curator.sql(TARGET, epsilon=PRICE)) for _ in range(REPEATS)]
+    truth, alone = int(truths(rows)["50%", "M"]["people"]), Laplace(epsilon=EPSILON)
+    (within,) = curator.preview(TARGET, share=ATTACK_SHARE).errors.values()
+    repeats = [_people(curator.sql(TARGET, share=ATTACK_SHARE)) for _ in range(REPEATS)]
     fresh, refusal = refresh(curator)
     needed = ceil((within / 0.5) ** 2)
     facts = {
@@ -230,11 +226,11 @@ def the_attack(curator: Curator, rows: pa.Table) -> Scene:
         "refusal": refusal,
     }
     shown = (
-        say(f"How many men have the plan at 50%? The truth is {truth}. Averaging many answers removes noise:"),
+        say(f"How many men have the 50% plan? The truth is {truth}. Averaging many answers removes noise:"),
         _attack_table(facts),
         say(
-            f"Repeats return the same number. Fresh noise costs: an exact count takes about {needed:,} answers, "
-            f"and {len(fresh)} fit."
+            f"A repeated question returns the same number. An exact count takes about {needed:,} new answers; "
+            f"{len(fresh)} fit."
         ),
         quote(refusal),
     )
@@ -255,15 +251,15 @@ def _average(answers: Any, within: float) -> dict[str, float]:
 
 def _attack_table(facts: dict[str, Any]) -> Any:
     shown = table("asked", "times", "mean", "95% within", "off by", "price")
-    for who, name, price in (
-        ("noise and no budget", "only_noise", f"epsilon = {PRICE * DRAWS:g}"),
+    for asked, name, price in (
+        ("noise and no budget", "only_noise", f"epsilon = {EPSILON * DRAWS:g}"),
         ("Lapwing", "repeats", "of one answer"),
         ("Lapwing, refresh", "refreshes", "what was left"),
     ):
         average = facts[name]
         off = abs(average["mean"] - facts["truth"])
         shown.add_row(
-            who, f"{average['answers']:,}", f"{average['mean']:.2f}", f"{average['within']:.2f}", f"{off:.2f}", price
+            asked, f"{average['answers']:,}", f"{average['mean']:.2f}", f"{average['within']:.2f}", f"{off:.2f}", price
         )
     return shown
 
@@ -273,7 +269,7 @@ def refresh(curator: Curator) -> tuple[list[int], str]:
     paid: list[int] = []
     while True:
         try:
-            paid.append(_people(curator.sql(TARGET, epsilon=PRICE, refresh=True)))
+            paid.append(_people(curator.sql(TARGET, share=ATTACK_SHARE, refresh=True)))
         except BudgetExceeded as refusal:
             return paid, str(refusal)
 
@@ -281,7 +277,7 @@ def refresh(curator: Curator) -> tuple[list[int], str]:
 def the_budget(curator: Curator) -> Scene:
     statement = curator.budget
     shown = (command("lapwing budget"), quote(str(statement)))
-    return Scene("budget", "What was spent, in plain words", shown, statement.to_dict())
+    return Scene("budget", "What was spent", shown, statement.to_dict())
 
 
 def _people(release: Answered) -> int:
@@ -303,19 +299,24 @@ def the_names(counts: pa.Table) -> Scene:
         "top": [{**row, "truth": true[row["name"]]} for row in rows[:TOP]],
     }
     text = (
-        f"A rare first name gives a child away. Of {facts['names']:,} names {facts['shown']:,} are shown; "
+        f"A rare first name identifies a child. Of {facts['names']:,} names {facts['shown']:,} are shown; "
         f"the rarest has {facts['rarest_shown']} children."
     )
     hint = next(line for line in str(preview).splitlines() if line.startswith("Groups of"))
-    shown = (command(f'lapwing ask "{NAMES}" --epsilon {EPSILON}'), say(text), quote(hint), _names_table(facts["top"]))
+    shown = (
+        command(f'lapwing ask "{NAMES}" --share {NAMES_SHARE}'),
+        say(text),
+        quote(hint),
+        _names_table(facts["top"]),
+    )
     return Scene("names", "Groups that are not public", shown, facts)
 
 
 def _ask_names(people: pa.Table) -> tuple[PricePreview, Answered]:
-    budget = Budget(epsilon=EPSILON, delta=DELTA)
+    budget = Budget(epsilon=NAMES_EPSILON, delta=DELTA)
     curator = open_data(people, name="births", unit=None, budget=budget, ledger=":memory:")
     try:
-        return curator.preview(NAMES, epsilon=EPSILON), curator.sql(NAMES, epsilon=EPSILON)
+        return curator.preview(NAMES, share=NAMES_SHARE), curator.sql(NAMES, share=NAMES_SHARE)
     finally:
         curator.close()
 
@@ -339,6 +340,6 @@ def the_small_print() -> Scene:
 
         pq.write_table(health(), data)
         file.write_text(FILE, encoding="utf-8")
-    shown = (bullets(LIMITS), say(f"\nYour turn, in {folder}:"), command(NEXT))
+    shown = (bullets(LIMITS), say("\nYour turn:"), command(NEXT))
     facts = {"not_promised": list(LIMITS), "folder": str(folder), "next": NEXT}
     return Scene("limits", "What this does not promise", shown, facts)
