@@ -112,12 +112,12 @@ class Dialect:
     """The SQL of one engine: its name in sqlglot, and its text for every form."""
 
     name: str
-    forms: Mapping[type[Form], Write | Lacking]
+    forms: Mapping[Form, Write | Lacking]
     nodes: Mapping[type[exp.Expr], Write] = field(default_factory=dict)
     """sqlglot's own nodes that it does not write in their one meaning; a text that is empty leaves them to sqlglot."""
 
     def __post_init__(self) -> None:
-        missing = [form.__name__ for form in FORMS if form not in self.forms]
+        missing = [form.name for form in FORMS if form not in self.forms]
         if missing:
             raise Bug(f"the dialect {self.name} does not write {', '.join(missing)}")
 

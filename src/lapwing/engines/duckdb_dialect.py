@@ -112,13 +112,13 @@ DUCKDB = Dialect(
         forms.StartsWith: call("STARTS_WITH"),
         forms.EndsWith: call("ENDS_WITH"),
         forms.Contains: call("CONTAINS"),
-        forms.Found: call("REGEXP_MATCHES"),  # by RE2
-        forms.Replaced: call("REPLACE"),
+        forms.HasMatch: call("REGEXP_MATCHES"),  # by RE2
+        forms.Replace: call("REPLACE"),
         forms.SplitPart: call("SPLIT_PART"),
         forms.DatePart: lambda writer, form: f"EXTRACT({form.args['unit'].name} FROM {writer.sql(form.this)})",
         forms.StartOf: lambda writer, form: f"DATE_TRUNC('{form.args['unit'].name}', {writer.sql(form.this)})",
         forms.UnitsBetween: _units_between,
-        forms.Shifted: _between("+"),
+        forms.Shift: _between("+"),
         forms.LocalTime: local_time("TIMESTAMP", "{} + TO_SECONDS({})"),
         forms.KeyedHash: _keyed_hash,
         forms.Listed: write_listed,

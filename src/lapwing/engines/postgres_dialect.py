@@ -162,7 +162,7 @@ def _text(_: Writer, node: exp.Expression) -> str:
     """A text constant with the collation of columns; dates and intervals are written as they are."""
     parent = node.parent
     plain = not node.args.get("is_string") or isinstance(parent, exp.Interval | exp.Cast)
-    plain = plain or (parent is not None and forms.form_of(parent) in (forms.Found, forms.Matches))
+    plain = plain or (parent is not None and forms.form_of(parent) in (forms.HasMatch, forms.Matches))
     return "" if plain else f"(TEXT {quote(node.name)} {C})"
 
 
@@ -213,13 +213,13 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.Contains: lambda writer, form: (
                 f"(STRPOS({writer.sql(form.this)}, {writer.sql(form.expression)}) > 0)"
             ),
-            forms.Found: _found,
-            forms.Replaced: call("REPLACE"),
+            forms.HasMatch: _found,
+            forms.Replace: call("REPLACE"),
             forms.SplitPart: call("SPLIT_PART"),
             forms.DatePart: _date_part,
             forms.StartOf: _start_of,
             forms.UnitsBetween: _units_between,
-            forms.Shifted: _shifted,
+            forms.Shift: _shifted,
             forms.LocalTime: local_time("TIMESTAMP", "{} + MAKE_INTERVAL(secs => {})"),
             forms.KeyedHash: _keyed_hash,
             forms.Listed: write_listed,

@@ -123,7 +123,7 @@ def _shift(unit: str, kind: Type) -> Operator:
 
     def emit(value: Node, count: Node) -> Node:
         step = exp.Interval(this=exp.Literal.string(count.sql()), unit=exp.Var(this=unit[:-1].upper()))
-        moved: Node = exp.Paren(this=forms.Shifted(this=within_years(value), expression=step))
+        moved: Node = exp.Paren(this=forms.Shift(this=within_years(value), expression=step))
         return within_years(cast(moved, exp.DType.DATE) if is_date else moved)
 
     def admit(_: Expression, count: Expression) -> str | None:

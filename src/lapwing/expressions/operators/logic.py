@@ -83,7 +83,7 @@ def _if_equal(value: Node, other: Node) -> exp.If:
     return exp.If(this=exp.EQ(this=value, expression=other), true=exp.Null())
 
 
-def _extreme(form: type[Form]) -> Callable[..., Node]:
+def _extreme(form: Form) -> Callable[..., Node]:
     return lambda *arguments: form(expressions=list(map(null_if_nan, arguments)))
 
 

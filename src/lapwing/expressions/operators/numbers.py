@@ -51,7 +51,7 @@ def _power_result(types: Types) -> Type | None:
     return _arithmetic(types)
 
 
-def _on_numbers(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
+def _on_numbers(node: forms.Form) -> Callable[[Node, Node], Node]:
     return lambda a, b: maybe_nan(paren(node(this=number(a), expression=number(b))))
 
 
@@ -59,16 +59,16 @@ def _not_zero(node: Node) -> Node:
     return let(number(node), lambda value: where(exp.NEQ(this=value(), expression=zero()), value()))
 
 
-def _division(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
+def _division(node: forms.Form) -> Callable[[Node, Node], Node]:
     return lambda a, b: maybe_nan(paren(node(this=number(a), expression=_not_zero(b))))
 
 
-def _plain(node: type[Node]) -> Callable[[Node], Node]:
+def _plain(node: Callable[..., Node]) -> Callable[[Node], Node]:
     """A function defined for all numbers."""
     return lambda a: maybe_nan(node(this=number(a)))
 
 
-def _positive(node: type[Node], comparison: type[exp.Binary]) -> Callable[[Node], Node]:
+def _positive(node: Callable[..., Node], comparison: type[exp.Binary]) -> Callable[[Node], Node]:
     """A function defined above 0, or from 0 on."""
 
     def emit(a: Node) -> Node:
@@ -131,7 +131,7 @@ def _real(name: str, emit: Callable[[Node], Node], interval: Callable[[Extent], 
     )
 
 
-def _step(name: str, node: type[Node], meaning: str, rule: Callable[..., bounds.Extent]) -> Operator:
+def _step(name: str, node: Callable[..., Node], meaning: str, rule: Callable[..., bounds.Extent]) -> Operator:
     kind = only(*_NUMBER, gives=Type.INTEGER)
     sql = f"{name.upper()}(x)"
     return Operator(name, kind, _plain(node), "a number", rule, height=1, sql=sql, meaning=meaning)

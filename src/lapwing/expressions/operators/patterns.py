@@ -170,7 +170,7 @@ def _constant(_: Expression, pattern: Expression) -> str | None:
 
 
 def _emit(value: Node, pattern: Node) -> Node:
-    return forms.Found(this=value, expression=exp.Literal.string(f"({pattern.name})"))
+    return forms.HasMatch(this=value, expression=exp.Literal.string(f"({pattern.name})"))
 
 
 REGEXP_MATCHES = Operator(

@@ -107,7 +107,7 @@ def _text_test(
     return Operator(name, _TEST, emit, takes, admit=admit, sql=sql, meaning=f"{meaning} {_NULL}")
 
 
-def _holds(form: type[forms.Form]) -> Callable[[Node, Node], Node]:
+def _holds(form: forms.Form) -> Callable[[Node, Node], Node]:
     return lambda value, part: form(this=value, expression=part)
 
 
@@ -173,7 +173,7 @@ JOIN = Operator(
 REPLACE = Operator(
     "replace",
     only(Type.TEXT, gives=Type.TEXT, least=3, most=3),
-    lambda a, found, new: forms.Replaced(this=a, expression=found, replacement=new),
+    lambda a, found, new: forms.Replace(this=a, expression=found, replacement=new),
     "a text and two constants",
     admit=_replaced,
     height=1,
