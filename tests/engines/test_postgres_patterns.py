@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from lapwing.engines.postgres_patterns import translate
 from lapwing.expressions.forms import HasMatch
-from lapwing.expressions.operators.patterns import is_linear
+from lapwing.expressions.operators.text import is_linear
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Type
 from support.cells import run

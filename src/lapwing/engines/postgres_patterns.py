@@ -1,6 +1,6 @@
 r"""Regular expressions of the language as PostgreSQL's.
 
-The subset of expressions/operators/patterns.py means in RE2: `\d`, `\w` and `\s` are ASCII, `.` is any character but a
+The subset of expressions/operators/text.py means in RE2: `\d`, `\w` and `\s` are ASCII, `.` is any character but a
 line break, `[^a]` matches line breaks, `^` and `$` are the ends of the text. PostgreSQL's own classes follow the locale
 and its `.` matches line breaks, so classes and dots are written out as ranges of characters.
 

@@ -10,16 +10,9 @@ from sqlglot import exp
 
 from lapwing.expressions import forms
 from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot
-from lapwing.expressions.operators.base import of_type, shortened, try_cast
-from lapwing.expressions.operators.table import (
-    cast,
-    is_long,
-    maybe_nan,
-    null_if_nan,
-    number,
-    sees_start,
-    within_years,
-)
+from lapwing.expressions.operators.base import cast, maybe_nan, null_if_nan, number, of_type, shortened, try_cast
+from lapwing.expressions.operators.dates import within_years
+from lapwing.expressions.operators.table import is_long, sees_start
 from lapwing.expressions.types import Type, Value
 
 Leaf = Callable[[Column | Key | Slot], exp.Expression]

@@ -17,8 +17,8 @@ from sqlglot import exp
 
 from lapwing.expressions import forms
 from lapwing.expressions.expression import Call, Expression, Literal, Operator
+from lapwing.expressions.phrases import cure_of, types_of
 from lapwing.expressions.refusal import refuse
-from lapwing.expressions.type_errors import cure_of, types_of
 from lapwing.expressions.types import Type
 
 Types = tuple[Type | None, ...]
