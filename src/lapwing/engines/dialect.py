@@ -89,6 +89,11 @@ def call(name: str) -> Write:
     return lambda writer, form: f"{name}({', '.join(map(writer.sql, arguments_of(form)))})"
 
 
+def template(text: str) -> Write:
+    """The text with the form's arguments, in their order."""
+    return lambda writer, form: text.format(*map(writer.sql, arguments_of(form)))
+
+
 def quote(text: str) -> str:
     """A text constant, in which backslashes stand for themselves."""
     return "'" + text.replace("'", "''") + "'"

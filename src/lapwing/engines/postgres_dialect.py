@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines import postgres_arithmetic as arithmetic
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, quote, write_listed
+from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, quote, template, write_listed
 from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, nearest_whole
 from lapwing.engines.postgres_patterns import translate
 from lapwing.engines.zone_text import local_time
@@ -39,11 +39,6 @@ def _try_read(writer: Writer, form: exp.Expression) -> str:
     return f"({read} {C})" if kind is Type.TEXT else f"({read})"
 
 
-def _let(writer: Writer, form: exp.Expression) -> str:
-    value, body = writer.sql(form.this), writer.sql(form.args["body"])
-    return f'(SELECT {body} FROM (SELECT {value} AS "{forms.LOCAL}" OFFSET 0) AS lw_let)'
-
-
 def _pick(writer: Writer, form: exp.Expression) -> str:
     listed = ", ".join(map(writer.sql, form.expressions))
     place, many = f"({writer.sql(form.this)})", len(form.expressions)
@@ -52,18 +47,8 @@ def _pick(writer: Writer, form: exp.Expression) -> str:
     )
 
 
-def _ends_with(writer: Writer, form: exp.Expression) -> str:
-    text, end = writer.sql(form.this), writer.sql(form.expression)
-    return f"(RIGHT({text}, LENGTH({end})) = {end})"
-
-
-def _found(writer: Writer, form: exp.Expression) -> str:
-    pattern = form.args["expression"].name
-    return f"({writer.sql(form.this)} ~ {quote(translate(pattern))})"
-
-
-def _matches(writer: Writer, form: exp.Expression) -> str:
-    return f"({writer.sql(form.this)} LIKE {writer.sql(form.expression)} ESCAPE '')"
+def _has_match(writer: Writer, form: exp.Expression) -> str:
+    return f"({writer.sql(form.this)} ~ {quote(translate(form.expression.name))})"
 
 
 def _date_part(writer: Writer, form: exp.Expression) -> str:
@@ -78,8 +63,7 @@ def _start_of(writer: Writer, form: exp.Expression) -> str:
 
 def _units_between(writer: Writer, form: exp.Expression) -> str:
     """The unit of each as a number, counted from the year 0 or 1; the difference of the two."""
-    unit, both = form.args["unit"].name, [writer.sql(form.this), writer.sql(form.expression)]
-    later, earlier = (_ordinal(unit, text) for text in both)
+    later, earlier = (_ordinal(form.args["unit"].name, writer.sql(date)) for date in (form.this, form.expression))
     return f"(({later}) - ({earlier}))"
 
 
@@ -146,18 +130,6 @@ def _case_of_letters(name: str, collation: str | None) -> Write | Lacking:
     return lambda writer, form: f"({name}({sharp.format(writer.sql(form.this))} COLLATE {collation}) {C})"
 
 
-def _first_of(writer: Writer, form: exp.Expression) -> str:
-    return f"(ARRAY_AGG({writer.sql(form.this)}))[1]"
-
-
-def _whole_quotient(writer: Writer, form: exp.Expression) -> str:
-    return f"DIV(CAST({writer.sql(form.this)} AS NUMERIC), {writer.sql(form.expression)})"
-
-
-def _truth_as(writer: Writer, form: exp.Expression) -> str:
-    return f"CAST(CAST({writer.sql(form.this)} AS INTEGER) AS {writer.sql(form.args['to'])})"
-
-
 def _text(_: Writer, node: exp.Expression) -> str:
     """A text constant with the collation of columns; dates and intervals are written as they are."""
     parent = node.parent
@@ -182,7 +154,7 @@ def postgres_dialect(collation: str | None) -> Dialect:
         "postgres",
         {
             forms.Real: lambda _, form: f"FLOAT8 '{form.this}'",
-            forms.IsNaN: lambda writer, form: f"(({writer.sql(form.this)}) = FLOAT8 'NaN')",
+            forms.IsNaN: template("(({}) = FLOAT8 'NaN')"),
             forms.Plus: arithmetic.PLUS,
             forms.Minus: arithmetic.MINUS,
             forms.Times: arithmetic.TIMES,
@@ -195,25 +167,21 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.RoundTo: arithmetic.round_to,
             forms.Greatest: call("GREATEST"),
             forms.Least: call("LEAST"),
-            forms.ExactSum: lambda writer, form: f"SUM({writer.sql(form.this)})",  # of bigint and numeric it is numeric
-            forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS NUMERIC(38, 0))",
-            forms.WideProduct: lambda writer, form: (
-                f"CAST({writer.sql(form.this)} AS NUMERIC) * {writer.sql(form.expression)}"
-            ),
-            forms.WholeQuotient: _whole_quotient,
+            forms.ExactSum: template("SUM({})"),  # of bigint and numeric it is numeric
+            forms.Wide: template("CAST({} AS NUMERIC(38, 0))"),
+            forms.WideProduct: template("CAST({} AS NUMERIC) * {}"),
+            forms.WholeQuotient: template("DIV(CAST({} AS NUMERIC), {})"),
             forms.TryRead: _try_read,
-            forms.TruthAs: _truth_as,
-            forms.Let: _let,
+            forms.TruthAs: template("CAST(CAST({} AS INTEGER) AS {})"),
+            forms.Let: template(f'(SELECT {{1}} FROM (SELECT {{0}} AS "{forms.LOCAL}" OFFSET 0) AS lw_let)'),
             forms.Pick: _pick,
             forms.Lower: _case_of_letters("LOWER", collation),
             forms.Upper: _case_of_letters("UPPER", collation),
-            forms.Matches: _matches,
+            forms.Matches: template("({} LIKE {} ESCAPE '')"),
             forms.StartsWith: call("STARTS_WITH"),
-            forms.EndsWith: _ends_with,
-            forms.Contains: lambda writer, form: (
-                f"(STRPOS({writer.sql(form.this)}, {writer.sql(form.expression)}) > 0)"
-            ),
-            forms.HasMatch: _found,
+            forms.EndsWith: template("(RIGHT({0}, LENGTH({1})) = {1})"),
+            forms.Contains: template("(STRPOS({}, {}) > 0)"),
+            forms.HasMatch: _has_match,
             forms.Replace: call("REPLACE"),
             forms.SplitPart: call("SPLIT_PART"),
             forms.DatePart: _date_part,
@@ -224,7 +192,7 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.KeyedHash: _keyed_hash,
             forms.Listed: write_listed,
             forms.GroupingId: call("GROUPING"),
-            forms.FirstOf: _first_of,
+            forms.FirstOf: template("(ARRAY_AGG({}))[1]"),
         },
         {exp.Literal: _text, exp.Cast: _as_text, exp.Trim: _trim},
     )

@@ -19,30 +19,20 @@ from functools import reduce
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, write_listed
+from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, template, write_listed
 from lapwing.engines.spark_casts import cast_to, named
 from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
 
 SALT_TABLE = "lw_salt"
 
-_NAN = "DOUBLE('NaN')"
 _PART = 16  # bits
 _LONG = 2000  # characters of a number that is not written once for each of its parts: Spark would read for seconds
 _WIDE = "DECIMAL(38, 0)"
 
 
-def _between(sign: str) -> Write:
-    return lambda writer, form: f"({writer.sql(form.this)} {sign} {writer.sql(form.expression)})"
-
-
 def _call_of_two(name: str) -> Write:
     return lambda writer, node: f"{name}({writer.sql(node.this)}, {writer.sql(node.expression)})"
-
-
-def _let(writer: Writer, form: exp.Expression) -> str:
-    body = f"`{forms.LOCAL}` -> {writer.sql(form.args['body'])}"
-    return f"GET(TRANSFORM(ARRAY({writer.sql(form.this)}), {body}), 0)"
 
 
 def _pick(writer: Writer, form: exp.Expression) -> str:
@@ -52,7 +42,7 @@ def _pick(writer: Writer, form: exp.Expression) -> str:
 
 def _extreme(name: str) -> Write:
     def write(writer: Writer, form: exp.Expression) -> str:
-        texts = [writer.sql(one) for one in form.expressions]
+        texts = list(map(writer.sql, form.expressions))
         return texts[0] if len(texts) == 1 else f"{name}({', '.join(texts)})"
 
     return write
@@ -100,19 +90,8 @@ def _exact_sum(writer: Writer, form: exp.Expression) -> str:
     *lower, last = (f"SHIFTRIGHT({value}, {place})" if place else value for place in places)
     parts = [*(f"({part} & {(1 << _PART) - 1})" for part in lower), last]  # only the last one can be negative
     sums = [f"CAST(TRY_SUM({part}) AS {_WIDE})" for part in parts]
-    scaled = [f"TRY_MULTIPLY({one}, {1 << place})" if place else one for one, place in zip(sums, places, strict=True)]
-    return reduce(lambda one, two: f"TRY_ADD({one}, {two})", scaled)
-
-
-def _wide_product(writer: Writer, form: exp.Expression) -> str:
-    return f"TRY_MULTIPLY(CAST({writer.sql(form.this)} AS {_WIDE}), {writer.sql(form.expression)})"
-
-
-# Casts
-
-
-def _try_read(writer: Writer, form: exp.Expression) -> str:
-    return cast_to(writer.sql(form.this), form.args.get("known"), writer.sql(form.args["to"]))
+    scaled = [f"TRY_MULTIPLY({x}, {1 << place})" if place else x for x, place in zip(sums, places, strict=True)]
+    return reduce("TRY_ADD({}, {})".format, scaled)
 
 
 # Text
@@ -249,10 +228,10 @@ SPARK = Dialect(
     "spark",
     {
         forms.Real: lambda _, form: f"{form.this}D",
-        forms.IsNaN: lambda writer, form: f"({writer.sql(form.this)} = {_NAN})",
-        forms.Plus: _between("+"),
-        forms.Minus: _between("-"),
-        forms.Times: _between("*"),
+        forms.IsNaN: template("({} = DOUBLE('NaN'))"),
+        forms.Plus: template("({} + {})"),
+        forms.Minus: template("({} - {})"),
+        forms.Times: template("({} * {})"),
         forms.Quotient: call("TRY_DIVIDE"),
         forms.Modulo: call("TRY_MOD"),
         forms.Power: call("POWER"),
@@ -263,12 +242,14 @@ SPARK = Dialect(
         forms.Greatest: _extreme("GREATEST"),
         forms.Least: _extreme("LEAST"),
         forms.ExactSum: _exact_sum,
-        forms.Wide: lambda writer, form: f"TRY_CAST({writer.sql(form.this)} AS {_WIDE})",
-        forms.WideProduct: _wide_product,
+        forms.Wide: template(f"TRY_CAST({{}} AS {_WIDE})"),
+        forms.WideProduct: template(f"TRY_MULTIPLY(CAST({{}} AS {_WIDE}), {{}})"),
         forms.WholeQuotient: _whole_quotient,
-        forms.TryRead: _try_read,
+        forms.TryRead: lambda writer, form: cast_to(
+            writer.sql(form.this), form.args.get("known"), writer.sql(form.args["to"])
+        ),
         forms.TruthAs: _cast,
-        forms.Let: _let,
+        forms.Let: template(f"GET(TRANSFORM(ARRAY({{}}), `{forms.LOCAL}` -> {{}}), 0)"),
         forms.Pick: _pick,
         forms.Lower: _letters("LOWER"),
         forms.Upper: _letters("UPPER"),

@@ -40,8 +40,13 @@ def form_of(node: exp.Expr) -> Form | None:
 
 def arguments_of(node: exp.Expr) -> list[exp.Expression]:
     """The nodes inside a form, in the order of its arguments."""
-    parts = [node.args.get(name) for name in node.args[FORM].arguments]
-    return [inner for part in parts if part for inner in (part if isinstance(part, list) else [part])]
+    nodes: list[exp.Expression] = []
+    for part in map(node.args.get, node.args[FORM].arguments):
+        if isinstance(part, list):
+            nodes += part
+        elif isinstance(part, exp.Expr):
+            nodes.append(part)
+    return nodes
 
 
 _ONE, _TWO, _LIST, _UNIT = ("this",), ("this", "expression"), ("expressions",), ("this", "unit")

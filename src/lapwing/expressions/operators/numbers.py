@@ -93,7 +93,8 @@ def _limits(_: Expression, low: Expression, high: Expression) -> str | None:
     if not isinstance(low, Literal) or not isinstance(high, Literal):
         return "Write CLIP(x, 0, 100)."
     ends = [bounds.point(limit.value).low for limit in (low, high) if limit.value is not None]
-    return "Write the lower limit first: CLIP(x, 0, 100)." if len(ends) == 2 and Extent(*ends).is_empty else None
+    crossed = len(ends) == 2 and ends[0] > ends[1]
+    return "Write the lower limit first: CLIP(x, 0, 100)." if crossed else None
 
 
 def _arithmetic(name: str, form: forms.Form, interval: Callable[..., Extent], meaning: str) -> Operator:
