@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.postgres_patterns import translate
+from lapwing.engines.postgres_dialect import translate
 from lapwing.expressions.forms import HasMatch
 from lapwing.expressions.operators.text import is_linear
 from lapwing.expressions.table import Field, Table

@@ -27,7 +27,7 @@ from lapwing.answers.postprocess.evaluate import evaluate
 from lapwing.answers.postprocess.rows import StepColumn, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid, price_line
-from lapwing.engines.public_steps import Calculation, OverrunError
+from lapwing.engines.public_values import Calculation, OverrunError
 from lapwing.errors import Unfinished
 from lapwing.expressions.expression import Slot
 from lapwing.expressions.types import Type

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv
 
-from lapwing.engines.files import check_file
+from lapwing.engines.source import check_file
 from lapwing.errors import Misconfigured
 
 _LONGEST_HEADER = 1 << 20  # bytes

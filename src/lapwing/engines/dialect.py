@@ -3,16 +3,23 @@
 Every form has an entry: its text, or `Lacking`, which says why this engine cannot give it its meaning. A question that
 needs such a form is refused there, before the charge, with that reason; docs/sql.md marks it.
 
+Dates.      A text is read as a DATE if and only if it is read as a TIMESTAMP, on every engine: a day such as
+            2020-12-31, 2020/12/31 or 2020 12 31, alone or followed by a valid time of day, by a zone, which is ignored,
+            or by both, with spaces around it. Any other text is NULL, such as '2020-12-31 99:99' or 'epoch'. Engines
+            and versions of DuckDB disagree on the rest, so each converts only what the pattern (DAY, TO_TIME, TIME,
+            ZONE) lets through, without the zone; days that the calendar lacks are NULL in all of them.
+Zones.      The offset of a time zone is a binary search over the times at which it changes, all constants of the query.
 Guarantee:  writing needs no rows and no engine, so what cannot be written fails before the charge: a form
             without an entry, a node sqlglot does not know, or one it cannot write in this dialect; and a form that
             the engine lacks is refused.
-Checked by: tests/engines/test_dialect.py
+Checked by: tests/engines/test_dialect.py, tests/engines/test_date_pattern.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -27,6 +34,7 @@ from lapwing.expressions.forms import FORM, FORMS, Form, arguments_of
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.to_sqlglot import literal
 from lapwing.expressions.types import Type
+from lapwing.expressions.zones import offsets_of
 
 SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))
 """What TRIM removes, on every engine."""
@@ -41,9 +49,17 @@ ARROW_TYPES = {
 }
 """The Arrow type for each type."""
 
+DAY = "[0-9]{1,4}(?:-[0-9]{1,2}-|/[0-9]{1,2}/| [0-9]{1,2} )[0-9]{1,2}"
+TO_TIME = "(?:T| {1,9})"
+TIME = "(?:[01]?[0-9]|2[0-3]):[0-5]?[0-9](?::[0-5]?[0-9](?:[.][0-9]{1,9})?)?"
+ZONE = "(?:Z| UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+"""Parts of the pattern of dates, which RE2, PostgreSQL and Java read alike."""
+
 MANY = 250
 """From this many values on, a table is faster than their text."""
 
+_VALUE = "\1"
+_FIRST, _LAST = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001 (in UTC)
 _CLOSED: dict[str, Any] = {"unsupported_level": ErrorLevel.RAISE, "comments": False}
 
 
@@ -186,6 +202,36 @@ def write_listed(writer: Writer, form: exp.Expression) -> str:
     elif known:
         found = f"{key} IN ({', '.join(map(writer.sql, [literal(value) for value in known]))})"
     return f"({found} OR {key} IS NULL)" if len(known) < len(values) else f"({found})"
+
+
+def local_time(type_name: str, moved: str) -> Write:
+    """How an engine writes `forms.LocalTime`: its name of a timestamp, and how it adds seconds."""
+
+    def write(writer: Writer, form: Any) -> str:
+        return _zone_text(form.args["zone"], type_name, moved).replace(_VALUE, writer.sql(form.this))
+
+    return write
+
+
+@lru_cache(maxsize=64)
+def _zone_text(zone: str, type_name: str, moved: str) -> str:
+    """NULL unless both times are in the years 1 to 9999."""
+    changes, offsets = offsets_of(zone)
+
+    def constant(time: datetime) -> str:
+        return f"{type_name} '{time.isoformat(' ')}'"
+
+    def search(least: int, most: int) -> str:
+        if least == most:
+            return str(offsets[least])
+        middle = (least + most) // 2
+        lower, upper = search(least, middle), search(middle + 1, most)
+        return f"CASE WHEN {_VALUE}<{constant(changes[middle])} THEN {lower} ELSE {upper} END"
+
+    first = _FIRST + timedelta(seconds=max(0, -offsets[0]))
+    last = _LAST - timedelta(seconds=max(0, offsets[-1]))
+    inside = f"{_VALUE}>={constant(first)} AND {_VALUE}<={constant(last)}"
+    return f"(CASE WHEN {inside} THEN {moved.format(_VALUE, search(0, len(changes)))} END)"
 
 
 @lru_cache(maxsize=16)

@@ -24,7 +24,6 @@ from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery, identifier, quote
 from lapwing.engines.duckdb_dialect import DUCKDB, cast_to
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumn, StoredTypes, check_unit_types, stored_column
-from lapwing.engines.files import check_file, pattern_of
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import (
     Csv,
@@ -33,9 +32,11 @@ from lapwing.engines.source import (
     LocalSource,
     Parquet,
     Source,
+    check_file,
     check_names,
     fingerprint,
     origin_of,
+    pattern_of,
 )
 from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Bug, Misconfigured

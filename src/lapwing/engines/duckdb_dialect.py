@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from lapwing.engines.date_pattern import DAY, TIME, TO_TIME, ZONE
-from lapwing.engines.dialect import Dialect, Writer, call, template, write_listed
-from lapwing.engines.zone_text import local_time
+from lapwing.engines.dialect import DAY, TIME, TO_TIME, ZONE, Dialect, Writer, call, local_time, template, write_listed
 from lapwing.expressions import forms
 from lapwing.expressions.types import Type
 

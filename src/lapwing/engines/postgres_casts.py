@@ -7,14 +7,13 @@ Proof:      every cast stands in a CASE, behind a condition on the same value: a
             them by an automaton; their digits are counted, so that no number is too long for the type that reads it.
 What is read: numbers with up to 60 digits on each side of the point and an exponent of up to 3 digits, spaces around
             them, `nan`, `inf` and `infinity`; truths as t, true, y, yes, 1 and f, false, n, no, 0. Case does not
-            matter. date_pattern.py has the dates and timestamps.
+            matter. dialect.py has the dates and timestamps.
 Checked by: tests/engines/test_postgres_casts.py, tests/engines/test_dialect.py
 """
 
 from __future__ import annotations
 
-from lapwing.engines.date_pattern import DAY, TIME, TO_TIME, ZONE
-from lapwing.engines.dialect import quote
+from lapwing.engines.dialect import DAY, TIME, TO_TIME, ZONE, quote
 from lapwing.engines.postgres_arithmetic import computed_once, named, rounded
 from lapwing.errors import Bug
 from lapwing.expressions.types import Type

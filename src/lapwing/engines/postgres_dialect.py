@@ -1,11 +1,21 @@
-"""How PostgreSQL writes every form, from version 15 on, without a function of our own.
+r"""How PostgreSQL writes every form, from version 15 on, without a function of our own.
 
 Text is compared byte by byte: columns, constants and casts have the collation "C", whatever that of the database is.
 LOWER and UPPER need another one, which knows letters beyond ASCII; where the server has none, they are refused.
+
+Regular expressions (operators/text.py) mean what they mean in RE2: `\d`, `\w` and `\s` are ASCII, `.` is any character
+but a line break, `[^a]` matches line breaks, `^` and `$` are the ends of the text. PostgreSQL's own classes follow the
+locale and its `.` matches line breaks, so classes and dots are written out as ranges of characters.
+
+Guarantee:  a written pattern compiles, and matches what RE2 matches, in linear time.
+Proof:      PostgreSQL runs patterns without back references by an automaton, and `~` captures nothing. The rest of the
+            subset is written alike in both.
+Checked by: tests/engines/test_postgres_patterns.py
 """
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -14,11 +24,21 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines import postgres_arithmetic as arithmetic
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, quote, template, write_listed
+from lapwing.engines.dialect import (
+    SPACES,
+    Dialect,
+    Lacking,
+    Write,
+    Writer,
+    call,
+    local_time,
+    quote,
+    template,
+    write_listed,
+)
 from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, nearest_whole
-from lapwing.engines.postgres_patterns import translate
-from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
+from lapwing.expressions.operators.text import CLASSES, RANGE
 from lapwing.expressions.types import Type
 
 SALT = "lw_salt"
@@ -45,6 +65,43 @@ def _pick(writer: Writer, form: exp.Expression) -> str:
     return arithmetic.named(
         [place], lambda n: f"(CASE WHEN {n} BETWEEN 1 AND {many} THEN (ARRAY[{listed}])[CAST({n} AS INTEGER)] END)"
     )
+
+
+_RANGES = {
+    "d": [(0x30, 0x39)],
+    "w": [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)],
+    "s": [(0x09, 0x0A), (0x0C, 0x0D), (0x20, 0x20)],
+}
+_TRANSLATED = re.compile(r"\\.|\[(\^?)((?:\\.|[^\]\\])+)\]|\.", re.DOTALL)
+
+
+def translate(pattern: str) -> str:
+    """An admitted pattern, as PostgreSQL writes it."""
+    return _TRANSLATED.sub(_translate_element, pattern)
+
+
+def _translate_element(element: re.Match[str]) -> str:
+    if element[0] == ".":
+        return r"[^\n]"
+    if element[0].startswith("\\"):
+        return f"[{_characters(element[0])}]" if element[0] in CLASSES else element[0]
+    return f"[{element[1]}{''.join(_characters(*ends) for ends in RANGE.findall(element[2]))}]"
+
+
+def _characters(low: str, high: str = "") -> str:
+    """A character, a range or a class such as \\d or \\D, inside brackets."""
+    if low not in CLASSES:
+        ranges = [(ord(low[-1]), ord((high or low)[-1]))]
+    elif low[1].islower():
+        ranges = _RANGES[low[1]]
+    else:  # all others
+        ends = [1, *(code for start, end in _RANGES[low[1].lower()] for code in (start - 1, end + 1)), 0x10FFFF]
+        ranges = list(zip(ends[::2], ends[1::2], strict=True))
+    return "".join(_character(start) + (f"-{_character(end)}" if start < end else "") for start, end in ranges)
+
+
+def _character(code: int) -> str:
+    return chr(code) if chr(code).isalnum() and code < 0x80 else f"\\U{code:08X}"
 
 
 def _has_match(writer: Writer, form: exp.Expression) -> str:

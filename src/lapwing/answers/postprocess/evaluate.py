@@ -24,7 +24,7 @@ from lapwing.answers.postprocess.rows import CHOSEN_ROWS, NO_RULE, StepColumn, S
 from lapwing.answers.postprocess.windows import over
 from lapwing.answers.table import AnswerTable
 from lapwing.arrays import Array
-from lapwing.engines.public_steps import Calculation
+from lapwing.engines.public_values import Calculation
 from lapwing.expressions.expression import Column, Expression, walk
 from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import (

@@ -28,7 +28,7 @@ from lapwing.answers.postprocess.rows import (
     codes,
 )
 from lapwing.arrays import Array
-from lapwing.engines.public_steps import Calculation
+from lapwing.engines.public_values import Calculation
 from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import Fold, FoldCall
 

@@ -26,7 +26,7 @@ from lapwing.answers.postprocess.rows import (
     ranks,
 )
 from lapwing.arrays import Array
-from lapwing.engines.public_steps import PICKING, Calculation, Window
+from lapwing.engines.public_values import PICKING, Calculation, Window
 from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import WindowCall
 

@@ -34,12 +34,12 @@ from lapwing.expressions.types import Type
 MOST_PATTERN = 200
 MOST_PARTS = 200
 _MOST_REPEATS = 100
-_CLASSES = frozenset(rf"\{letter}" for letter in "dDsSwW")
+CLASSES = frozenset(rf"\{letter}" for letter in "dDsSwW")
 _ESCAPE = r"\\[.^$|?*+()\[\]{}\\\-/dDsSwW]"
 _MEMBER = rf"({_ESCAPE}|[^\[\]\\^-])"
-_RANGE = re.compile(rf"{_MEMBER}(?:-{_MEMBER})?", re.DOTALL)
+RANGE = re.compile(rf"{_MEMBER}(?:-{_MEMBER})?", re.DOTALL)
 _TOKEN = re.compile(
-    rf"(?P<open>\((?:\?:)?)|[|^$](?![?*+{{])|(?P<element>\)|{_ESCAPE}|\[\^?(?:{_RANGE.pattern})+\]|[^\\^$|?*+()\[\]{{}}])"
+    rf"(?P<open>\((?:\?:)?)|[|^$](?![?*+{{])|(?P<element>\)|{_ESCAPE}|\[\^?(?:{RANGE.pattern})+\]|[^\\^$|?*+()\[\]{{}}])"
     r"(?:[?*+]|(?P<counted>\{[0-9]{1,3}(?:,[0-9]{0,3})?\}))?(?![?*+{])",
     re.DOTALL,
 )
@@ -68,8 +68,8 @@ def parts_of(pattern: str) -> int:
 
 def _is_ordered(element: str) -> bool:
     """Whether every range of a class, such as a-z, has two characters in their order as ends."""
-    ends = [(low, high) for low, high in _RANGE.findall(element[1:-1]) if high] if element.startswith("[") else []
-    return all(low[-1] <= high[-1] and not {low, high} & _CLASSES for low, high in ends)
+    ends = [(low, high) for low, high in RANGE.findall(element[1:-1]) if high] if element.startswith("[") else []
+    return all(low[-1] <= high[-1] and not {low, high} & CLASSES for low, high in ends)
 
 
 def _repeats(token: re.Match[str]) -> int:
