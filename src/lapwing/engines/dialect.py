@@ -127,6 +127,9 @@ class Lacking:
     why: str
     instead: str
 
+    def refuse(self) -> NoReturn:
+        refuse("unsupported-function", "the question", self.why, self.instead)
+
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
@@ -150,7 +153,7 @@ class Dialect:
             form = node.args.get(FORM)
             if form is not None:
                 write = self.forms[form]
-                text = exp.Var(this=_refuse(write) if isinstance(write, Lacking) else write(writer, node))
+                text = exp.Var(this=write.refuse() if isinstance(write, Lacking) else write(writer, node))
             elif type(node) in self.nodes and (own := self.nodes[type(node)](writer, node)):
                 text = exp.Var(this=own)
             elif isinstance(node, exp.DataType) and len(node.args) == 1:
@@ -171,11 +174,7 @@ class Dialect:
         for node in reversed(list(query.walk())):
             form = node.args.get(FORM)
             if form is not None and isinstance(entry := self.forms[form], Lacking):
-                _refuse(entry)
-
-
-def _refuse(form: Lacking) -> NoReturn:
-    refuse("unsupported-function", "the question", form.why, form.instead)
+                entry.refuse()
 
 
 def write_listed(writer: Writer, form: exp.Expression) -> str:
@@ -191,17 +190,17 @@ def write_listed(writer: Writer, form: exp.Expression) -> str:
     """
     values, kind = form.args["values"], form.args.get("kind")
     known = [value for value in values if value is not None]
-    key, found = writer.sql(form.this), "FALSE"
+    key, test = writer.sql(form.this), "FALSE"
     if kind is Type.INTEGER and len(known) > 2 and max(known) - min(known) < len(set(known)):
-        found = f"{key} BETWEEN {min(known)} AND {max(known)}"
+        test = f"{key} BETWEEN {min(known)} AND {max(known)}"
     elif len(known) > MANY and kind is not None:
         name = f"lw_keys_{form.args['place']}"
         writer.tables[name] = pa.table({"v": pa.array(known, ARROW_TYPES[kind])})
         column, table = (writer.sql(exp.to_identifier(text, quoted=True)) for text in ("v", name))
-        found = f"{key} IN (SELECT {column} FROM {table})"
+        test = f"{key} IN (SELECT {column} FROM {table})"
     elif known:
-        found = f"{key} IN ({', '.join(map(writer.sql, [literal(value) for value in known]))})"
-    return f"({found} OR {key} IS NULL)" if len(known) < len(values) else f"({found})"
+        test = f"{key} IN ({', '.join(map(writer.sql, map(literal, known)))})"
+    return f"({test} OR {key} IS NULL)" if len(known) < len(values) else f"({test})"
 
 
 def local_time(type_name: str, moved: str) -> Write:

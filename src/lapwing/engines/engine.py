@@ -112,7 +112,7 @@ class Engine(Protocol):
         ...
 
     def check(self, table: Table) -> None:
-        """Reads every value once; raises Misconfigured if one cannot be read."""
+        """Reads every value once: a damaged file fails for the steward and not for a question."""
         ...
 
     def origin(self, table: Table) -> Origin:

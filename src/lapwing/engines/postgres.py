@@ -6,13 +6,13 @@ A query is one statement. Declared tables are named by WITH, since no view may b
          "lw_keys_0" AS (SELECT ... FROM UNNEST($1::bigint[]) ...)         public values, which travel beside the text
     SELECT ...
 
-Public tables to join with are held here, and travel with each question that needs them. What leaves the server are the
-cells of a question, one row a group, as whole numbers: dates and times too, since not every client has all of them.
+Public tables travel with each question that needs them. What leaves the server are the cells of a question, one row a
+group, as whole numbers: dates and times too, since not every client has all of them.
 
 Guarantee:  what can fail does so before the charge, or on no row at all. `prepare` has the server parse the statement;
             it does not plan it, since the planner looks at the rows' statistics.
 What a version is: the table, its columns and their types, the text of a view, and the declared `version`. Changed rows
-            are not noticed: whoever changes them declares another version (docs/warehouse.md).
+            are not noticed: to change them, declare another version (docs/warehouse.md).
 Checked by: tests/engines/test_postgres.py, and the suite of all engines
 """
 
@@ -120,7 +120,6 @@ class PostgresEngine:
         return EngineQuery(text, dict(sorted(tables.items())), seconds=limit)
 
     def fetch(self, query: EngineQuery) -> pa.Table:
-        """The rows of one query."""
         with self.snapshot() as fetch:
             return fetch(query)
 
@@ -131,7 +130,6 @@ class PostgresEngine:
             yield lambda query: _fetched(session, query)
 
     def origin(self, table: Table) -> Origin:
-        """Where the rows are, and what the catalog says of them now."""
         if table.name in self._local:
             return replace(self._loaded[table.name], fingerprint=fingerprint(self._local[table.name]))
         source = self._sources[table.name]
@@ -177,7 +175,6 @@ class PostgresEngine:
 
 
 def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None) -> Engine:
-    """The engine on tables of one database."""
     if memory is not None:
         raise Misconfigured(
             "`memory` is for files; the server has its own. Remove it, and have its owner set work_mem for the role."
@@ -196,7 +193,6 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:  # noqa
 
 
 def read_public_rows(source: Source) -> Frame:
-    """All rows of a public table, by one query."""
     place = _table(source)
     types = stored_types(place)
     fields = tuple(Field(name, kind) for name, kind in types.items())

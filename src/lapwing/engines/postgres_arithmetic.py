@@ -32,7 +32,6 @@ _INFINITY, _NAN = "FLOAT8 'Infinity'", "FLOAT8 'NaN'"
 
 
 def float8(value: float) -> str:
-    """A constant."""
     return f"FLOAT8 '{value!r}'"
 
 

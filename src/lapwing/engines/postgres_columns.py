@@ -69,7 +69,6 @@ class PostgresColumn(StoredColumn):
 
     @property
     def unit_type(self) -> str:
-        """The type in which units are compared."""
         return {Type.INTEGER: "bigint", Type.TEXT: "text"}.get(self.kind or Type.REAL, self.type)
 
 
@@ -104,7 +103,6 @@ ORDER BY a.attnum
 
 
 def relation_of(session: ReadTransaction, source: PostgresTable) -> DescribedTable:
-    """What the catalog says of a table."""
     rows = session.rows(_RELATION, [source.schema, source.table])
     if not rows:
         raise Misconfigured(

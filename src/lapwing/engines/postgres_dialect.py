@@ -127,20 +127,15 @@ def _units_between(writer: Writer, form: exp.Expression) -> str:
 def _ordinal(unit: str, text: str) -> str:
     year, month = (f"CAST(EXTRACT({part} FROM CAST({text} AS TIMESTAMP)) AS BIGINT)" for part in ("YEAR", "MONTH"))
     days = f"CAST(CAST({text} AS DATE) - DATE '0001-01-01' AS BIGINT)"  # which was a Monday
-    match unit:
-        case "YEAR":
-            return year
-        case "QUARTER":
-            return f"{year} * 4 + ({month} - 1) / 3"
-        case "MONTH":
-            return f"{year} * 12 + {month}"
-        case "WEEK":
-            return f"{days} / 7"
-        case "DAY":
-            return days
-        case _:
-            seconds = f"EXTRACT(EPOCH FROM CAST({text} AS TIMESTAMP))"
-            return f"CAST(FLOOR({seconds} / {_SECONDS[unit]}) AS BIGINT)"
+    ordinals = {
+        "YEAR": year,
+        "QUARTER": f"{year} * 4 + ({month} - 1) / 3",
+        "MONTH": f"{year} * 12 + {month}",
+        "WEEK": f"{days} / 7",
+        "DAY": days,
+    }
+    seconds = f"EXTRACT(EPOCH FROM CAST({text} AS TIMESTAMP))"
+    return ordinals.get(unit) or f"CAST(FLOOR({seconds} / {_SECONDS[unit]}) AS BIGINT)"
 
 
 def _shifted(writer: Writer, form: exp.Expression) -> str:

@@ -18,9 +18,9 @@ from typing import TypeVar
 import duckdb
 import pyarrow as pa
 
-from lapwing.engines.connection import as_table, connect, run
+from lapwing.engines.connection import connect, run
 from lapwing.engines.dialect import identifier
-from lapwing.engines.duckdb import check_keys, is_key, store, stored_types
+from lapwing.engines.duckdb import as_table, check_keys, is_key, store, stored_types
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import LocalSource
 from lapwing.errors import Misconfigured

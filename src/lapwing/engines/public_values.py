@@ -122,7 +122,6 @@ class Calculation:
     def compute(
         self, expressions: Sequence[Expression], columns: Mapping[str, Array], types: Mapping[str, Type], rows: int
     ) -> list[Array]:
-        """The value of each expression in every row."""
         self.check(rows)
         stored = {name: _storable(values, types[name]) for name, values in columns.items()}
         kinds = {name: Type.REAL if stored[name].dtype.kind == "f" else types[name] for name in stored}
@@ -158,7 +157,6 @@ class Calculation:
     def over(
         self, windows: Sequence[Window], columns: Mapping[str, Array], types: Mapping[str, Type], rows: int
     ) -> list[list[Any]]:
-        """For each window function its value in every row."""
         table = _table(columns, types, {"lw_row": np.arange(rows)})
         outputs = [exp.alias_(_windowed(window), f"o{i}", quoted=True) for i, window in enumerate(windows)]
         query = exp.Select(expressions=outputs).from_("lw_rows", copy=False).order_by("lw_row")

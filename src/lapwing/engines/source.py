@@ -114,13 +114,13 @@ _PART = r'([^".]+|"(?:[^"]|"")+")'
 
 
 def _postgres_table(address: PostgresAddress, table: str | None) -> PostgresTable:
-    found = None if table is None else re.fullmatch(rf"(?:{_PART}\.)?{_PART}", table)
-    if found is None:
+    parts = None if table is None else re.fullmatch(rf"(?:{_PART}\.)?{_PART}", table)
+    if parts is None:
         raise Misconfigured(
-            'say which table of the database: table = "visits", or table = "clinic.visits". A name that has a dot or a '
-            "quote stands in double quotes: table = 'clinic.\"visits.2026\"'."
+            'say which table of the database: table = "visits", or table = "clinic.visits". Put a name that has a dot '
+            "or a quote in double quotes: table = 'clinic.\"visits.2026\"'."
         )
-    schema, name = (None if part is None else _unquoted(part) for part in found.groups())
+    schema, name = (part and re.sub(r'(?s)^"(.*)"$', r"\1", part).replace('""', '"') for part in parts.groups())
     return PostgresTable(address, schema or address.schema or "public", str(name))
 
 
@@ -140,11 +140,6 @@ def spark_frame(data: Any) -> SparkFrame | None:
     if kind.__module__.startswith("pyspark.pandas"):
         raise Misconfigured("this is a frame of pandas on Spark. Pass data.to_spark().")
     return SparkFrame(data) if kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame" else None
-
-
-def _unquoted(part: str) -> str:
-    """Names are written as they are stored; in double quotes they may hold a dot."""
-    return part[1:-1].replace('""', '"') if part.startswith('"') else part
 
 
 def file_source(path: Path, table: str | None = None) -> LocalSource:
@@ -198,9 +193,9 @@ def fingerprint(source: LocalSource) -> bytes:
         case Parquet(path=path) | Csv(path=path):
             return digest_of(path)
         case DuckDBTable(path=path):
-            held = digest_of(path)
+            digest = digest_of(path)  # first, since it refuses a path that cannot be resolved
             log = path.resolve().with_name(f"{path.resolve().name}.wal")
-            return held + (digest_of(log) if log.exists() else b"")
+            return digest + (digest_of(log) if log.exists() else b"")
 
 
 _TICK = 2_000_000_000
@@ -256,10 +251,10 @@ def digest_of(path: Path) -> bytes:
 def _digest(path: Path, state: _State) -> bytes:
     check_file(path)  # its kind and who may read it are part of its state
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").digest()
+        digest = hashlib.file_digest(file, "sha256").digest()
         if _state(os.fstat(file.fileno())) != state:
             raise Misconfigured(f"`{path.name}` changed while being read. Try again when the write has finished.")
-    return found
+    return digest
 
 
 _remembered = lru_cache(maxsize=64)(_digest)

@@ -92,7 +92,6 @@ class SparkEngine:
         return replace(SPARK.write(query, salt=self._salt, copy=False), seconds=limit)
 
     def fetch(self, query: EngineQuery) -> pa.Table:
-        """The rows of a query."""
         with self.snapshot() as fetch:
             return fetch(query)
 
@@ -113,7 +112,6 @@ class SparkEngine:
         return _origin(source, table, columns)
 
     def check(self, table: Table) -> None:
-        """Reads every value once, so that a damaged file fails for the steward and not for a question."""
         columns = ", ".join(_quoted(field.name) for field in table.fields)
         text = f"SELECT BIT_XOR(XXHASH64({columns})) AS v FROM {_quoted(table.name)}"
         damaged = f"the data of `{table.name}` are damaged: some values cannot be read. Recreate the files."
@@ -124,7 +122,6 @@ class SparkEngine:
         """Every session ended with its answer. Spark itself stays for the next curator of this process."""
 
     def _declared(self, session: Any) -> dict[str, list[str]]:
-        """The columns of every view, by table."""
         sources = [(table, source) for table, source in self._tables if not table.public]
         private = [(table, _stored(_look_up(self._sessions, session, source))) for table, source in sources]
         as_integer = _check_units(private)
@@ -149,14 +146,12 @@ class SparkEngine:
 
 
 def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None) -> Engine:
-    """The engine on tables of one Spark."""
     if memory is not None:
         raise Misconfigured("`memory` is DuckDB's. Spark has settings of its own: spark.executor.memory.")
     return SparkEngine(tables, salt=salt)
 
 
 def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:  # noqa: ARG001 (no file is text)
-    """The columns of a source and their types; those of unsupported types are left out."""
     sessions = _sessions_of([source])
     with sessions.fresh() as session:
         stored = _stored(_look_up(sessions, session, source))
@@ -165,7 +160,6 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:  # noqa
 
 
 def read_public_rows(source: Source) -> Frame:
-    """All rows of a public table, with a fingerprint."""
     sessions = _sessions_of([source])
     with sessions.fresh() as session:
         data = _look_up(sessions, session, source)
@@ -220,16 +214,12 @@ def _look_up(sessions: Sessions, session: Any, source: Source) -> Any:
 
 
 def _stored(data: Any) -> dict[str, StoredColumn]:
-    """The stored columns, by lower-case name."""
     fields = data.schema.fields
     check_names(field.name for field in fields)
-    return {field.name.lower(): StoredColumn(field.name, _kind(field.dataType)) for field in fields}
-
-
-def _kind(kind: Any) -> str:
-    """Spark's name of a type, without parameters but a collation."""
-    name = str(kind.simpleString())
-    return name if name.startswith("string ") else name.split("(")[0]
+    kinds = [(field.name, str(field.dataType.simpleString())) for field in fields]
+    # A type is named without its parameters, but with a collation.
+    bare = [(name, kind if kind.startswith("string ") else kind.split("(")[0]) for name, kind in kinds]
+    return {name.lower(): StoredColumn(name, kind) for name, kind in bare}
 
 
 def _column(field: Field, stored: Mapping[str, StoredColumn], table: Table) -> str:
@@ -298,8 +288,7 @@ def _add_tables(sessions: Sessions, session: Any, tables: Mapping[str, pa.Table]
 
 def _narrowed(rows: pa.Table) -> pa.Table:
     """Integers of 8 to 32 bits as those of 64."""
-    kinds = [pa.int64() if pa.types.is_integer(kind) else kind for kind in rows.schema.types]
-    return rows.cast(pa.schema(list(zip(rows.schema.names, kinds, strict=True))))
+    return rows.cast(pa.schema([(f.name, pa.int64() if pa.types.is_integer(f.type) else f.type) for f in rows.schema]))
 
 
 def _quoted(name: str) -> str:

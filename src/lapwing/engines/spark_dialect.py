@@ -78,9 +78,6 @@ def _extreme(name: str) -> Write:
     return write
 
 
-# Numbers
-
-
 def _whole_beside(sign: str, beyond: str) -> Write:
     """Rounded down or up: the nearest whole number, or the next one if that lies beyond."""
 
@@ -124,9 +121,6 @@ def _exact_sum(writer: Writer, form: exp.Expression) -> str:
     return reduce("TRY_ADD({}, {})".format, scaled)
 
 
-# Casts
-
-
 _SPACES = r"[ \\t\\n\\x0b\\f\\r]*+"
 _DIGITS = r"[0-9]{1,60}+"
 _EXPONENT = r"(?:[eE][+-]?[0-9]{1,3}+)"
@@ -161,14 +155,6 @@ def _integer(x: str) -> str:
     return f"CASE WHEN {x} RLIKE '{_INTEGER}' THEN TRY_CAST(ROUND(TRY_CAST({cut} AS DECIMAL(38, 18)), 0) AS BIGINT) END"
 
 
-def _real(x: str) -> str:
-    return f"CASE WHEN {x} RLIKE '{_REAL}' OR {x} RLIKE '{_ODD}' THEN TRY_CAST({x} AS DOUBLE) END"
-
-
-def _truth(x: str) -> str:
-    return f"CASE WHEN {x} RLIKE '{_TRUE}' THEN TRUE WHEN {x} RLIKE '{_FALSE}' THEN FALSE END"
-
-
 def _date(x: str) -> str:
     """With zeros before the year, since Spark wants four to seven digits of it."""
     made = f"TRY_CAST(REGEXP_REPLACE({x}, '{_DATE}', '000$1-$3-$4') AS DATE)"
@@ -183,14 +169,11 @@ def _timestamp(x: str) -> str:
 
 _FROM_TEXT: dict[str, Callable[[str], str]] = {
     "BIGINT": _integer,
-    "DOUBLE": _real,
-    "BOOLEAN": _truth,
+    "DOUBLE": lambda x: f"CASE WHEN {x} RLIKE '{_REAL}' OR {x} RLIKE '{_ODD}' THEN TRY_CAST({x} AS DOUBLE) END",
+    "BOOLEAN": lambda x: f"CASE WHEN {x} RLIKE '{_TRUE}' THEN TRUE WHEN {x} RLIKE '{_FALSE}' THEN FALSE END",
     "DATE": _date,
     "TIMESTAMP_NTZ": _timestamp,
 }
-
-
-# Text
 
 
 _IOTA = "".join(map(chr, (*range(0x1F80, 0x1F88), *range(0x1F90, 0x1F98), *range(0x1FA0, 0x1FA8), 0x1FB3, 0x1FC3)))
@@ -212,10 +195,6 @@ def _letters(name: str) -> Write:
     return write
 
 
-def _trim(writer: Writer, node: exp.Expression) -> str:
-    return f"TRIM({node.args.get('position') or 'BOTH'} '{SPACES}' FROM {writer.sql(node.this)})"
-
-
 def _matches(writer: Writer, form: exp.Expression) -> str:
     """Every part between two % stands at its first place after the one before, which is never given up again."""
     first, *rest = ("".join("." if c == "_" else _literal(c) for c in part) for part in form.expression.name.split("%"))
@@ -226,11 +205,7 @@ def _matches(writer: Writer, form: exp.Expression) -> str:
 
 
 def _literal(character: str) -> str:
-    """The character itself in a pattern."""
     return character if re.fullmatch(r"\w", character) or ord(character) > 127 else rf"\x{ord(character):02x}"
-
-
-# Dates and timestamps
 
 
 def _day(text: str) -> str:
@@ -295,9 +270,6 @@ def _shifted(writer: Writer, form: exp.Expression) -> str:
     return f"({_time(writer.sql(form.this))} + MAKE_DT_INTERVAL({days}, 0, 0, {seconds}))"
 
 
-# Queries
-
-
 def _keyed_hash(writer: Writer, form: exp.Expression) -> str:
     writer.tables[SALT_TABLE] = pa.table({"v": [writer.salt]})
     columns = ", ".join(map(writer.sql, form.expressions))
@@ -309,10 +281,6 @@ def _grouping_id(writer: Writer, form: exp.Expression) -> str:
     texts = [f"CAST(GROUPING({writer.sql(key)}) AS BIGINT)" for key in form.expressions]
     bits = [f"{text} * {1 << (len(texts) - 1 - place)}" for place, text in enumerate(texts)]
     return f"({' + '.join(bits)})"
-
-
-def _data_type(_: Writer, node: exp.Expression) -> str:
-    return "TIMESTAMP_NTZ" if node.this is exp.DType.TIMESTAMP else ""
 
 
 def _cast(writer: Writer, node: exp.Expression) -> str:
@@ -375,8 +343,10 @@ SPARK = Dialect(
         exp.Add: _call_of_two("TRY_ADD"),
         exp.Sub: _call_of_two("TRY_SUBTRACT"),
         exp.Mul: _call_of_two("TRY_MULTIPLY"),
-        exp.DataType: _data_type,
+        exp.DataType: lambda _, node: "TIMESTAMP_NTZ" if node.this is exp.DType.TIMESTAMP else "",
         exp.Cast: _cast,
-        exp.Trim: _trim,
+        exp.Trim: lambda writer, node: (
+            f"TRIM({node.args.get('position') or 'BOTH'} '{SPACES}' FROM {writer.sql(node.this)})"
+        ),
     },
 )

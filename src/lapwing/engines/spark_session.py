@@ -127,7 +127,10 @@ class Sessions:
     def fresh(self) -> Iterator[Any]:
         """A session of our own; its views end with it. Inside, failed queries are not logged; afterwards the caller's
         active session is the one before."""
-        with _silent(), self._active_kept():
+        from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
+
+        loggers = [*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _GATEWAY)]
+        with quiet(*loggers), self._active_kept():
             yield from self._session()
 
     def _session(self) -> Iterator[Any]:
@@ -160,7 +163,6 @@ class Sessions:
         return type(data)(made, session)
 
     def rows(self, data: pa.Table, session: Any = None) -> Any:
-        """An Arrow table as a DataFrame."""
         return (self.base if session is None else session).createDataFrame(data)
 
     @contextmanager
@@ -281,7 +283,6 @@ def _start(classic: Any, address: SparkAddress, folder: TempFolder | None) -> An
 
 
 def load_pyspark() -> Any:
-    """Spark's own session class."""
     try:
         import pyspark
         from pyspark.sql import SparkSession
@@ -296,7 +297,6 @@ def load_pyspark() -> Any:
 
 
 def check_java() -> None:
-    """Refuses a Java that Spark does not run on."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     wanted = "Install Java 17, and set JAVA_HOME to its folder."
@@ -307,12 +307,3 @@ def check_java() -> None:
     version = int(number[1]) if number else 0
     if version not in JAVA:
         raise Misconfigured(f"Spark 4.0 runs on Java 17 or 21, and this is Java {version}. {wanted}")
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Inside, this thread's failed queries are not written to the log."""
-    from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
-
-    with quiet(*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _GATEWAY)):
-        yield

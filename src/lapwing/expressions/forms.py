@@ -40,7 +40,7 @@ def form_of(node: exp.Expr) -> Form | None:
 
 def arguments_of(node: exp.Expr) -> list[exp.Expression]:
     """The nodes inside a form, in the order of its arguments."""
-    nodes: list[exp.Expression] = []
+    nodes: list[Any] = []
     for part in map(node.args.get, node.args[FORM].arguments):
         if isinstance(part, list):
             nodes += part

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import assert_never
 
 from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot
 from lapwing.expressions.types import Type, Value, text_of
@@ -53,12 +52,9 @@ def expression_text(expression: Expression) -> str:
             return f"#{index}"
         case Call():
             return _call_text(expression)
-        case _:
-            assert_never(expression)
 
 
 def shorten(text: str, most: int = 60) -> str:
-    """The text, shortened if it is long."""
     return text if len(text) <= most else text[: most - 3].rstrip() + "..."
 
 
@@ -102,8 +98,8 @@ def _call_text(call: Call, no: str = "") -> str:
             return f"{text if isinstance(value, Column) else f'({text})'} AT TIME ZONE '{name.split()[1]}'"
         case _, (left, right) if name in _LEVELS:
             level = _LEVELS[name]
-            alike = name in ("and", "or")
-            return f"{_within(left, 5 if level == 4 else level)} {name} {_within(right, level if alike else level + 1)}"
+            right_level = level if name in ("and", "or") else level + 1
+            return f"{_within(left, 5 if level == 4 else level)} {name} {_within(right, right_level)}"
         case _:
             return f"{name}({', '.join(map(expression_text, arguments))})"
 
@@ -129,10 +125,8 @@ _OF_TEXT = frozenset({"lower", "upper", "trim", "ltrim", "rtrim", "length"})
 
 def types_of(arguments: Sequence[Expression]) -> str:
     """Each argument with its type: `medicaid` is boolean and 'yes' is text."""
-    known = dict.fromkeys(f"{_shown(part)} is {_NOUNS[part.type]}" for part in arguments if part.type is not None)
-    if not known:
-        return "it has no values but NULL."
-    *first, last = list(known)[:4]
+    typed = dict.fromkeys(f"{_shown(part)} is {_NOUNS[part.type]}" for part in arguments if part.type is not None)
+    *first, last = list(typed)[:4] or ["it has no values but NULL"]
     return f"{', '.join(first)} and {last}." if first else f"{last}."
 
 
@@ -191,9 +185,7 @@ def cure_of_cast(value: Expression, kind: Type) -> str:
 
 
 def _shown(part: Expression) -> str:
-    if isinstance(part, Literal):
-        return shorten(expression_text(part), 40)
-    return f"`{_bare(part)}`"
+    return _bare(part) if isinstance(part, Literal) else f"`{_bare(part)}`"
 
 
 def _bare(part: Expression) -> str:

@@ -27,7 +27,8 @@ STORED = {
     Type.DATE: exp.DType.DATE,
     Type.TIMESTAMP: exp.DType.TIMESTAMP,
 }
-"""The engine's type for each declared type."""
+"""The engine's type for each declared type. No other is used in computations, in particular not float32, in which
+integers above 2^24 equal their neighbours."""
 
 
 def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
@@ -42,7 +43,8 @@ def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Ex
 def _emitted(expression: Expression, leaf: Leaf, *, clipped: bool) -> exp.Expression:
     match expression:
         case Column(bounds=bounds) if clipped and bounds is not None:
-            gone = exp.Or(this=_is_null(leaf(expression)), expression=forms.IsNaN(this=number(leaf(expression))))
+            is_null = exp.Is(this=leaf(expression), expression=exp.Null())
+            gone = exp.Or(this=is_null, expression=forms.IsNaN(this=number(leaf(expression))))
             kept = between(number(leaf(expression)), bounds.low, bounds.high)
             return exp.Case(ifs=[exp.If(this=gone, true=exp.Null())], default=kept)
         case Column(type=Type.REAL) | Key(type=Type.REAL) | Slot(type=Type.REAL):
@@ -62,25 +64,18 @@ def _emitted(expression: Expression, leaf: Leaf, *, clipped: bool) -> exp.Expres
 
 def clipped_columns(expression: Expression) -> list[Column]:
     """The columns that `emit` clips."""
-    found, todo = [], [expression]
-    while todo:
-        match todo.pop():
-            case Column(bounds=bounds) as column if bounds is not None:
-                found.append(column)
-            case Call(type=kind, arguments=arguments) if kind.is_number:
-                todo.extend(arguments)
-            case _:
-                pass
-    return found[::-1]
+    match expression:
+        case Column(bounds=bounds) if bounds is not None:
+            return [expression]
+        case Call(type=kind, arguments=arguments) if kind.is_number:
+            return [column for argument in arguments for column in clipped_columns(argument)]
+        case _:
+            return []
 
 
 def value(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
     """The same tree, with NULL for NaN."""
     return null_if_nan(emit(expression, leaf, clipped=clipped))
-
-
-def _is_null(node: exp.Expression) -> exp.Expression:
-    return exp.Is(this=node, expression=exp.Null())
 
 
 def between(value: exp.Expression, low: Fraction, high: Fraction) -> exp.Expression:

@@ -13,7 +13,6 @@ from lapwing.expressions.expression import Call, Expression, Literal, Operator
 from lapwing.expressions.forms import TruthAs
 from lapwing.expressions.operators import dates
 from lapwing.expressions.operators.base import (
-    Node,
     PartText,
     call,
     cast,
@@ -32,10 +31,6 @@ from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Type
 
 _LOST = "NULL if it cannot be converted."
-
-
-def _whole_text(value: Node) -> Node:
-    return cast(try_cast(null_if_nan(value), exp.DType.BIGINT), exp.DType.TEXT)
 
 
 TO_INTEGER = Operator(
@@ -69,7 +64,7 @@ TO_REAL = Operator(
 INTEGER_TO_TEXT = Operator(
     "digits",
     only(Type.INTEGER, gives=Type.TEXT),
-    _whole_text,
+    lambda a: cast(try_cast(null_if_nan(a), exp.DType.BIGINT), exp.DType.TEXT),
     "an integer",
     height=4,
     sql="CAST(n AS TEXT)",
@@ -164,12 +159,10 @@ MOST_FORMAT = 40
 
 
 def day_name(value: Expression, *, part: PartText) -> Call:
-    """The English name of the day of the week."""
     return _name(call(dates.DAY_OF_WEEK, value, part=part), DAYS, 0, part)
 
 
 def month_name(value: Expression, *, part: PartText) -> Call:
-    """The English name of the month."""
     return _name(call(dates.MONTH, value, part=part), MONTHS, 1, part)
 
 

@@ -186,7 +186,6 @@ def _local_time(zone: str) -> Operator:
 
 
 def is_local(expression: Expression) -> bool:
-    """Whether it is the local time in some zone."""
     return isinstance(expression, Call) and expression.operator.name.startswith(_LOCAL)
 
 

@@ -43,10 +43,6 @@ def _compared(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
     return lambda a, b: paren(node(this=null_if_nan(a), expression=null_if_nan(b)))
 
 
-def _is_in(needle: Node, *values: Node) -> Node:
-    return paren(exp.In(this=null_if_nan(needle), expressions=list(values)))
-
-
 def _constants(_: Expression, *values: Expression) -> str | None:
     return None if values and all(isinstance(value, Literal) for value in values) else "Write IN ('a', 'b')."
 
@@ -131,7 +127,7 @@ DISTINCT = Operator(
 IN = Operator(
     "in",
     lambda types: comparison(types) if len(types) > 1 else None,
-    _is_in,
+    lambda needle, *values: paren(exp.In(this=null_if_nan(needle), expressions=list(values))),
     "a column and a list of values of the same type",
     admit=_constants,
     compares=True,

@@ -137,10 +137,6 @@ def _logarithm(name: str, node: Callable[..., Node], base: int, words: str) -> O
     return _function(name, _TO_REAL, _where(node, exp.GT), bounds.logarithm(base), meaning)
 
 
-def _sign(a: Node) -> Node:
-    return exp.Sign(this=number(null_if_nan(a)))
-
-
 ADD = _arithmetic("+", forms.Plus, bounds.add, "The sum; NULL if either is NULL.")
 SUBTRACT = _arithmetic("-", forms.Minus, bounds.subtract, "The difference; NULL if either is NULL. -x is 0 - x.")
 MULTIPLY = _arithmetic("*", forms.Times, bounds.multiply, "The product; NULL if either is NULL.")
@@ -173,7 +169,7 @@ ROUND = Operator(
     meaning=f"Rounded to that many decimals, at most {MOST_DIGITS}, halves away from 0; ROUND(x) is an integer.",
 )
 ABS = _function("abs", _widest(1), _of_number(exp.Abs), bounds.absolute, "The absolute value.", 1)
-SIGN = _function("sign", _TO_INTEGER, _sign, bounds.sign, "-1, 0 or 1.")
+SIGN = _function("sign", _TO_INTEGER, lambda a: exp.Sign(this=number(null_if_nan(a))), bounds.sign, "-1, 0 or 1.")
 LN = _logarithm("ln", exp.Ln, 0, "natural")
 LOG10 = _logarithm("log10", forms.Log10, 10, "base-10")
 LOG2 = _logarithm("log2", forms.Log2, 2, "base-2")
