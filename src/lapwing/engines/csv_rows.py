@@ -62,10 +62,8 @@ def drops_rows(path: Path) -> bool:
 
 
 def csv_schema(path: Path) -> pa.Schema:
-    """The columns that the first line names, all of them text.
-
-    A carriage return inside is refused: in a file whose lines end with those alone, every row would be part of a name.
-    """
+    """The columns that the first line names, all of them text. A carriage return inside is refused: in a file whose
+    lines end with those alone, every row would be part of a name."""
     check_file(path)
     with path.open("rb") as file:
         first = file.readline(_LONGEST_HEADER)
@@ -160,10 +158,8 @@ class _Block:
         return odd
 
     def _loose_quotes(self) -> tuple[_Places, _Places]:
-        """Quotes that open other than at the start of a field, and those that close other than at its end.
-
-        Inside quotes, two quotes stand for one; each is then next to the other.
-        """
+        """Quotes that open other than at the start of a field, and those that close other than at its end. Inside
+        quotes, two quotes mean one; each is then next to the other."""
         opening, closing = self.quotes[::2], self.quotes[1::2]
         before = np.where(opening > 0, self.data[opening - 1], _NEWLINE)
         after = self.data[closing + 1]

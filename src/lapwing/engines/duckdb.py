@@ -3,9 +3,7 @@
 After loading, the connection is locked: only declared files can be read, and no extension loaded or setting changed.
 Parquet and DuckDB files are read in place; CSV files, frames and small Parquet files are loaded once. A value that
 cannot be read as its declared type is NULL.
-
-What does not fit into memory goes to files in a private folder (temp_folder.py). The engine shows no progress: how
-far it has come would reveal the number of rows and groups.
+What does not fit into memory goes to files in a private folder (temp_folder.py).
 """
 
 from __future__ import annotations
@@ -78,10 +76,8 @@ _AT_A_TIME = 122_880
 
 
 def hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
-    """Turns off the bar that DuckDB shows in interactive Python.
-
-    In a notebook without ipywidgets it is off already, and DuckDB refuses to set it to anything.
-    """
+    """Turns off the bar that DuckDB shows in interactive Python, which would reveal the number of rows and groups. In a
+    notebook without ipywidgets it is off already, and DuckDB refuses to set it."""
     if run(connection, "SELECT current_setting('enable_progress_bar')") != [(False,)]:
         run(connection, "SET enable_progress_bar = false")
 
@@ -232,11 +228,9 @@ def _create(
 
 
 def is_key(connection: duckdb.DuckDBPyConnection, table: str, fields: Sequence[Field]) -> bool:
-    """True if no two rows of a loaded table are equal in these columns, by the `=` of joins: a self-join.
-
-    A join compares each column in the type it is loaded as, or integers as float64, where joins.py checks that
-    this makes no two of them equal. A row with NULL has no match in any join.
-    """
+    """True if no two rows of a loaded table are equal in these columns, by the `=` of joins. A join compares each
+    column in the type it is loaded as, or integers as float64, where joins.py checks that this makes no two of them
+    equal. A row with NULL has no match in any join."""
     same = " AND ".join(f"a.{column} = b.{column}" for column in (identifier(field.name) for field in fields))
     pairs = f"SELECT 1 FROM {table} AS a JOIN {table} AS b ON {same} AND a.rowid <> b.rowid LIMIT 1"
     return not run(connection, pairs)
@@ -255,10 +249,8 @@ def _describe(connection: duckdb.DuckDBPyConnection, relation: str) -> dict[str,
 
 
 def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name: str) -> None:
-    """Refuses units stored with a collation; the engine refuses to compare it with another collation.
-
-    'Ann' and 'ann' could be one unit in this table and two in the next, so rows of one could match rows of both.
-    """
+    """Refuses units stored with a collation, which the engine refuses to compare with another one: 'Ann' and 'ann'
+    could be one unit in this table and two in the next, so rows of one could match rows of both."""
     message = (
         f"the unit `{name}` is stored with a collation, under which different texts can be one unit. "
         "Store it as plain VARCHAR, with one spelling per unit."
@@ -334,10 +326,8 @@ def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalS
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
-    """The column names as in the file: the engine renames those that differ only by case.
-
-    The schema lists each node before its children; the columns are the children of the first.
-    """
+    """The column names as in the file: the engine renames those that differ only by case. The schema lists each node
+    before its children; the columns are the children of the first."""
     query = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({pattern})"
     names, inside = [], 0
     for name, children in run(connection, query)[1:]:
@@ -348,10 +338,8 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
 
 
 def _read(field: Field, stored: Mapping[str, StoredColumn], table: Table, *, hide: bool) -> str:
-    """One declared column, cast if it is stored as another type; NULL if the cast fails.
-
-    `hide` keeps stored names out of messages: the first line of a CSV file without a header is a row.
-    """
+    """One declared column, cast if it is stored as another type; NULL if the cast fails. `hide` keeps stored names out
+    of messages: the first line of a CSV file without a header is a row."""
     found = stored_column(field, table, stored, hide=hide)
     column, kind, name = identifier(found.name), found.type, identifier(field.name)
     if kind in _EXACT[field.type]:

@@ -72,7 +72,7 @@ def _is_pandas(data: Any) -> bool:
 
 
 def _collected(data: Any) -> Any:
-    """What a lazy frame of polars or a dataset of Arrow stands for; anything else unchanged."""
+    """The rows of a lazy frame of polars or a dataset of Arrow; anything else unchanged."""
     home, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if (home, kind) != ("polars", "LazyFrame") and (home, hasattr(data, "to_table")) != ("pyarrow", True):
         return data

@@ -41,10 +41,8 @@ _ROWS = "lw_public"
 def read_public(
     name: str, source: LocalSource, key: Sequence[str] = (), types: Mapping[str, Type] = MappingProxyType({})
 ) -> Table:
-    """The stored table, with the values, bounds and keys of its rows. Its version is a hash of its content.
-
-    `types` are those of columns that are read as other types than they are stored as; what does not cast is NULL.
-    """
+    """The stored table, with the values, bounds and keys of its rows. Its version is a hash of its content. `types` are
+    those of columns that are read as other types than they are stored as; what does not cast is NULL."""
     stored = stored_types(source)
     declared = {_column(column, name, stored, "types"): kind for column, kind in types.items()}
     zones = {column: "UTC" for column in stored.zoned if declared.get(column) in (None, Type.TIMESTAMP)}

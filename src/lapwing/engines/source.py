@@ -172,10 +172,8 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def origin_of(source: LocalSource) -> Origin:
-    """Where the rows are, and what they look like now.
-
-    Table names in a file are case-insensitive. Frames without a fingerprint are distinguished by object identity.
-    """
+    """Where the rows are, and what they look like now. Table names in a file are case-insensitive. Frames without a
+    fingerprint are distinguished by object identity."""
     match source:
         case Frame(data=data, mark=mark):
             return Origin(mark, None, "" if mark else str(id(data)))
@@ -222,10 +220,8 @@ def check_file(path: Path) -> None:
 
 
 def pattern_of(path: Path, connection: duckdb.DuckDBPyConnection) -> str:
-    """A glob pattern that matches only this file: the engine treats every file name as a pattern.
-
-    The engine's matches are compared with the name, so nothing depends on knowing all its special characters.
-    """
+    """A glob pattern that matches only this file: the engine treats every file name as a pattern. Its matches are
+    compared with the name, so nothing depends on knowing all its special characters."""
     check_file(path)
     whole = str(path.resolve())
     pattern = re.sub(r"[*?\[]", r"[\g<0>]", whole)

@@ -196,7 +196,7 @@ def _letters(name: str) -> Write:
 
 
 def _matches(writer: Writer, form: exp.Expression) -> str:
-    """Every part between two % stands at its first place after the one before, which is never given up again."""
+    """Every part between two % matches at its first place after the one before, which is never given up again."""
     first, *rest = ("".join("." if c == "_" else _literal(c) for c in part) for part in form.expression.name.split("%"))
     middle = "".join(f"(?>.*?{part})" for part in rest[:-1] if part)
     last = f".*{rest[-1]}" if rest else ""

@@ -5,9 +5,9 @@ answer gets a new session, in which all of them are set (MEANING). The caller's 
 its views and which session is active. What only changes how fast a query runs is taken over from it, and so are
 passwords of storage, which Spark keeps among its settings.
 
-Python's half of Spark writes the message of a failed query, with the value that made it fail, to loggers of its own,
-and at DEBUG all that it sends, the salt too. While Lapwing asks, they are silent in the thread that asks. What the JVM
-and the executors log is not ours: docs/warehouse-spark.md says what remains.
+PySpark logs the message of a failed query, with the value that made it fail, and at DEBUG all that it sends, the salt
+too. While Lapwing asks, its loggers are silent in that thread. What the JVM and the executors log is not ours:
+docs/warehouse-spark.md says what remains.
 Checked by: tests/engines/test_spark.py
 """
 
@@ -60,7 +60,7 @@ MEANING = {
     # Spark would replace ${env:NAME} and ${spark.setting}, also in the analyst's constants, and tell her secrets.
     "spark.sql.variable.substitute": "false",
     # Parquet: dates as they are stored, and every row is read. Statistics of files leave NaN out, so a filter that goes
-    # by them would keep or drop a row by what stands beside it, and the time would tell of other rows.
+    # by them would keep or drop a row by the rows stored beside it, and the time would tell of other rows.
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",

@@ -96,9 +96,7 @@ def _with_dates(arguments: tuple[Expression, ...], part: PartText) -> tuple[Expr
 
 def _as_compared(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """Constants as the type of the column they are compared with, as in DuckDB: '8' beside a number, 1 beside a truth.
-
-    A constant that is not a value of that type stays as it is, and is then refused.
-    """
+    One that is not a value of that type stays as it is, and is then refused."""
     kinds = {a.type for a in arguments if not isinstance(a, Literal) and a.type is not None}
     if len(kinds) != 1:
         return arguments

@@ -14,7 +14,7 @@ at most 200 parts.
 Guarantee:  an admitted pattern compiles, and matching a text takes a bounded number of steps, whatever the text is: for
             each of at most 1,000 characters at most one for each of 200 parts.
 Proof:      RE2 builds an automaton with a state for each part and never backtracks, so a character costs at most one
-            step for each state. How many it takes below that bound does depend on the text. The pattern stands inside
+            step for each state. How many it takes below that bound does depend on the text. The pattern is inside
             a group, since DuckDB may otherwise run a plain one as LIKE, which tries every placement of % and _.
 Checked by: tests/expressions/test_patterns.py
 """
