@@ -14,10 +14,7 @@ import duckdb
 from lapwing.errors import Misconfigured
 
 LEAST, BEYOND = (1, 5), (2, 1)
-LOCK = (
-    "SET enable_external_access = false",
-    "SET lock_configuration = true",
-)
+LOCK = ("SET enable_external_access = false", "SET lock_configuration = true")
 """From then on no other file is read, no extension loaded and no setting changed."""
 
 

@@ -70,7 +70,6 @@ _OF_VALUES = "A stored value is too large for its type, such as a time in millis
 SMALL = 1 << 22
 """The largest Parquet file, in bytes, that is loaded."""
 
-
 _AT_A_TIME = 122_880
 """The rows DuckDB gives to a thread at once. If no table has more, a second thread would be idle."""
 
@@ -83,10 +82,8 @@ def hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 class DuckDBEngine:
-    """Tables in files and frames. The salt is secret: it decides which groups of a unit count.
-
-    `memory`, for example "4GB", is what it may use before it writes to disk; 80% of the machine's memory by default.
-    """
+    """Tables in files and frames. The salt is secret: it decides which groups of a unit count. `memory`, for example
+    "4GB", is what it may use before it writes to disk; 80% of the machine's memory by default."""
 
     def __init__(self, tables: Sequence[tuple[Table, LocalSource]], *, salt: int, memory: str | None = None) -> None:
         self._salt = f"{salt:x}"

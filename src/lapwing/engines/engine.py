@@ -41,11 +41,9 @@ Fetch = Callable[[EngineQuery], pa.Table]
 
 
 def check_unit_types(units: Sequence[tuple[Table, str]], *, text: str, integers: Collection[str] = ()) -> bool:
-    """Whether the stored units of several tables must be cast to one integer type; other mixed types are refused.
-
-    All tables of one ledger have the same units. If one person were stored as 7 and as '7.0', she would be two units,
-    and an answer over both tables could change by twice its sensitivity.
-    """
+    """Whether the stored units of several tables must be cast to one integer type; other mixed types are refused: if a
+    person were stored as 7 and as '7.0', she would be two units of one ledger, and an answer over both tables could
+    change by twice its sensitivity."""
     types = {stored for _, stored in units}
     if len(units) < 2 or (len(types) == 1 and types != {text}):
         return False

@@ -154,7 +154,6 @@ MINUS = _guarded((_large, _large), lambda value: abs(value) >= 2.0**1022, "-", _
 TIMES = _guarded((_extreme, _extreme), _is_extreme, "*", _product)
 QUOTIENT = _guarded((_extreme, _extreme_or_zero), lambda value: _is_extreme(value) or value == 0, "/", _quotient)
 
-
 _FIXED = 1 << 62  # parts of one, in which remainders of reals are computed
 
 

@@ -124,10 +124,9 @@ def _values(connection: duckdb.DuckDBPyConnection, field: Field) -> tuple[Value,
 
 def _fit(values: tuple[Value, ...], kind: Type) -> bool:
     """Whether all of them can be keys."""
-    known = all(value is None or isinstance(value, bool | int | str | date) for value in values)
-    return known and all(
-        value is None or (type_of(value) is kind and not (isinstance(value, str) and "\0" in value)) for value in values
-    )
+    keys = [value for value in values if value is not None]
+    known = all(isinstance(key, bool | int | str | date) and type_of(key) is kind for key in keys)
+    return known and not any(isinstance(key, str) and "\0" in key for key in keys)
 
 
 def _version(connection: duckdb.DuckDBPyConnection, table: Table) -> str:

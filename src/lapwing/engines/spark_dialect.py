@@ -50,7 +50,6 @@ _PART = 16  # bits
 _LONG = 2000  # characters of a number that is not written once for each of its parts: Spark would read for seconds
 _WIDE = "DECIMAL(38, 0)"
 
-
 _SHORT = 200  # characters of a text that is repeated rather than named
 
 
@@ -174,7 +173,6 @@ _FROM_TEXT: dict[str, Callable[[str], str]] = {
     "DATE": _date,
     "TIMESTAMP_NTZ": _timestamp,
 }
-
 
 _IOTA = "".join(map(chr, (*range(0x1F80, 0x1F88), *range(0x1F90, 0x1F98), *range(0x1FA0, 0x1FA8), 0x1FB3, 0x1FC3)))
 _LETTERS = {"LOWER": ("\u0130", "i"), "UPPER": (f"ß{_IOTA}ῳ", f"ẞ{''.join(map(str.title, _IOTA))}ῼ")}

@@ -15,11 +15,8 @@ _QUANTILES = {Fraction(0): "MIN", Fraction(1, 2): "MEDIAN", Fraction(1): "MAX"}
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate over the rows: the name of its entry in aggregates.py, its arguments and its constant parameters.
-
-    A row whose argument is NULL is skipped, so a condition on one aggregate (FILTER) becomes an argument that is
-    NULL elsewhere.
-    """
+    """One aggregate over the rows: the name of its entry in aggregates.py, its arguments and its constant parameters. A
+    row whose argument is NULL is skipped, so a FILTER becomes an argument that is NULL elsewhere."""
 
     name: str
     arguments: tuple[Expression, ...] = ()

@@ -18,7 +18,6 @@ _LEVELS = {
 }
 """The precedence of operators; all others are written as functions."""
 
-
 _RESERVED = """
 all and any as asc between both case cast check column create default desc distinct else end except exists false for
 foreign from full group having in inner intersect into is join left like limit natural not null offset on or order

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # the range of the engine's integers
 
-
 UNIT_ID = "lw_unit_id"
 """The column of every engine table with the unit as stored, so that no cast merges two units."""
-
 
 USUAL_SCHEMAS = "main", "public"
 """Schemas that may stand before every table."""

@@ -18,7 +18,6 @@ from lapwing.expressions.types import Type, Value
 Leaf = Callable[[Column | Key | Slot], exp.Expression]
 """The node for a column, a key or a released number in the query that evaluates the expression."""
 
-
 STORED = {
     Type.INTEGER: exp.DType.BIGINT,
     Type.REAL: exp.DType.DOUBLE,
@@ -32,11 +31,8 @@ integers above 2^24 equal their neighbours."""
 
 
 def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
-    """The tree of an expression.
-
-    `clipped` clips every bounded column to its bounds where its number is used. Conditions and texts inside stay
-    unchanged: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` tests the cost as stored, and its value is bounded anyway.
-    """
+    """The tree of an expression. `clipped` clips every bounded column where its number is used. Conditions and texts
+    inside stay unchanged: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` tests the cost as stored; its value is bounded."""
     return of_type(_emitted(expression, leaf, clipped=clipped), expression.type)
 
 
@@ -115,10 +111,8 @@ def real(value: Fraction) -> exp.Expression:
 
 
 def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
-    """An expression as a key: an integer computed in float64 becomes an integer again, or NULL.
-
-    Dates outside the years 1 to 9999 are NULL too, since not every client can represent them.
-    """
+    """An expression as a key: an integer computed in float64 becomes an integer again, or NULL. Dates outside the years
+    1 to 9999 are NULL too, since not every client can represent them."""
     node = value(expression, leaf)
     if expression.type in (Type.DATE, Type.TIMESTAMP):
         return within_years(node)

@@ -32,7 +32,6 @@ from lapwing.expressions.types import Type
 
 _LOST = "NULL if it cannot be converted."
 
-
 TO_INTEGER = Operator(
     "integer",
     only(Type.REAL, Type.TEXT, gives=Type.INTEGER),

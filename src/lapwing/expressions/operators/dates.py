@@ -159,7 +159,6 @@ STEPS = {
 }
 """Each unit of an interval, in months, days or seconds."""
 
-
 _LOCAL = "at_time_zone"
 
 

@@ -25,7 +25,6 @@ from lapwing.expressions.types import Type
 
 TWO_ALIKE = "two values of the same type; CAST(d AS TIMESTAMP) turns a date into a timestamp"
 TRUTH = "conditions, such as `age > 40`"
-ALIKE = "values of the same type"
 
 
 def _pair(types: Types) -> Type | None:
@@ -84,7 +83,7 @@ def _connective(name: str, node: type[exp.Binary], meaning: str) -> Operator:
 def _choice(
     name: str, emit: Callable[..., Node], interval: Callable[..., bounds.Extent], sql: str, meaning: str
 ) -> Operator:
-    return Operator(name, common, emit, ALIKE, interval, sql=sql, meaning=meaning)
+    return Operator(name, common, emit, "values of the same type", interval, sql=sql, meaning=meaning)
 
 
 def _extreme(form: Form) -> Callable[..., Node]:

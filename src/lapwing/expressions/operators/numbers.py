@@ -105,11 +105,7 @@ def _arithmetic(name: str, form: forms.Form, interval: Callable[..., Extent], me
 
 
 def _division(
-    name: str,
-    form: forms.Form,
-    result: Callable[[Types], Type | None],
-    interval: Callable[..., Extent],
-    meaning: str,
+    name: str, form: forms.Form, result: Callable[[Types], Type | None], interval: Callable[..., Extent], meaning: str
 ) -> Operator:
     def divisor(value: Callable[[], Node]) -> Node:
         return where(exp.NEQ(this=value(), expression=zero()), value())
