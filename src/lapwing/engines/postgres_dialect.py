@@ -3,9 +3,9 @@ r"""How PostgreSQL writes every form, from version 15 on, without a function of 
 Text is compared byte by byte: columns, constants and casts have the collation "C", whatever that of the database is.
 LOWER and UPPER need another one, which knows letters beyond ASCII; where the server has none, they are refused.
 
-Regular expressions (operators/text.py) mean what they mean in RE2: `\d`, `\w` and `\s` are ASCII, `.` is any character
-but a line break, `[^a]` matches line breaks, `^` and `$` are the ends of the text. PostgreSQL's own classes follow the
-locale and its `.` matches line breaks, so classes and dots are written out as ranges of characters.
+Regular expressions (expressions/operators/text.py) mean what they mean in RE2: `\d`, `\w` and `\s` are ASCII, `.` is
+any character but a line break, `[^a]` matches line breaks, `^` and `$` are the ends of the text. PostgreSQL's own
+classes follow the locale and its `.` matches line breaks, so classes and dots are written out as ranges of characters.
 
 Guarantee:  a written pattern compiles, and matches what RE2 matches, in linear time.
 Proof:      PostgreSQL runs patterns without back references by an automaton, and `~` captures nothing. The rest of the
