@@ -30,7 +30,7 @@ from sqlglot.generator import Generator
 
 from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Bug
-from lapwing.expressions.forms import FORM, FORMS, Form, arguments_of
+from lapwing.expressions.forms import FORM, FORMS, Form
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.to_sqlglot import literal
 from lapwing.expressions.types import Type
@@ -100,14 +100,25 @@ Write = Callable[[Writer, Any], str]
 """The text of one form, whose arguments are written already."""
 
 
+def _arguments_of(node: exp.Expr) -> list[exp.Expression]:
+    """The nodes inside a form, in the order of its arguments."""
+    nodes: list[Any] = []
+    for part in map(node.args.get, node.args[FORM].arguments):
+        if isinstance(part, list):
+            nodes += part
+        elif isinstance(part, exp.Expr):
+            nodes.append(part)
+    return nodes
+
+
 def call(name: str) -> Write:
     """A function of the form's arguments, in their order."""
-    return lambda writer, form: f"{name}({', '.join(map(writer.sql, arguments_of(form)))})"
+    return lambda writer, form: f"{name}({', '.join(map(writer.sql, _arguments_of(form)))})"
 
 
 def template(text: str) -> Write:
     """The text with the form's arguments, in their order."""
-    return lambda writer, form: text.format(*map(writer.sql, arguments_of(form)))
+    return lambda writer, form: text.format(*map(writer.sql, _arguments_of(form)))
 
 
 def quote(text: str) -> str:
@@ -199,7 +210,7 @@ def write_listed(writer: Writer, form: exp.Expression) -> str:
         column, table = (writer.sql(exp.to_identifier(text, quoted=True)) for text in ("v", name))
         test = f"{key} IN (SELECT {column} FROM {table})"
     elif known:
-        test = f"{key} IN ({', '.join(map(writer.sql, map(literal, known)))})"
+        test = f"{key} IN ({', '.join(map(writer.sql, list(map(literal, known))))})"
     return f"({test} OR {key} IS NULL)" if len(known) < len(values) else f"({test})"
 
 

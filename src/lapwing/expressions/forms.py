@@ -38,17 +38,6 @@ def form_of(node: exp.Expr) -> Form | None:
     return node.args.get(FORM)
 
 
-def arguments_of(node: exp.Expr) -> list[exp.Expression]:
-    """The nodes inside a form, in the order of its arguments."""
-    nodes: list[Any] = []
-    for part in map(node.args.get, node.args[FORM].arguments):
-        if isinstance(part, list):
-            nodes += part
-        elif isinstance(part, exp.Expr):
-            nodes.append(part)
-    return nodes
-
-
 _ONE, _TWO, _LIST, _UNIT = ("this",), ("this", "expression"), ("expressions",), ("this", "unit")
 
 # Numbers
