@@ -15,8 +15,7 @@ from lapwing.expressions.derived import MOST_TABLES
 from lapwing.expressions.expression import Operator
 from lapwing.expressions.operators.base import MOST_SIZE, MOST_TEXT
 from lapwing.expressions.operators.buckets import BUCKETS
-from lapwing.expressions.operators.casts import CASTS
-from lapwing.expressions.operators.date_texts import FORMATS
+from lapwing.expressions.operators.casts import CASTS, FORMATS
 from lapwing.expressions.operators.dates import TEMPORAL
 from lapwing.expressions.operators.logic import LOGIC
 from lapwing.expressions.operators.numbers import NUMERIC

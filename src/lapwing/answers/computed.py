@@ -21,7 +21,7 @@ from lapwing.answers.formats import price, to_dict
 from lapwing.answers.step_rows import Missing, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable, shown_box
 from lapwing.answers.tabular import Tabular, paid, price_line
-from lapwing.engines.public_steps import Calculation, OverrunError
+from lapwing.engines.public_values import Calculation, OverrunError
 from lapwing.errors import Bug, Unfinished
 from lapwing.expressions.expression import Slot
 from lapwing.expressions.refusal import refuse

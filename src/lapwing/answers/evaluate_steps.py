@@ -21,7 +21,7 @@ from lapwing.answers.step_functions import fold, over
 from lapwing.answers.step_rows import Missing, StepColumn, StepRows, certain, split, unboxed
 from lapwing.answers.table import AnswerTable, Box, numbers
 from lapwing.arrays import Array
-from lapwing.engines.public_steps import Calculation
+from lapwing.engines.public_values import Calculation
 from lapwing.expressions.expression import Column, Expression, walk
 from lapwing.expressions.types import Type
 from lapwing.plan import postprocessed as steps

@@ -23,7 +23,7 @@ from lapwing.answers.interval_arithmetic import exactly, is_empty, widened, with
 from lapwing.answers.step_rows import Missing, StepColumn, StepRows, as_values, certain, codes, split, unboxed
 from lapwing.answers.table import Box, shown_box
 from lapwing.arrays import Array
-from lapwing.engines.public_steps import PICKING, Calculation, Window
+from lapwing.engines.public_values import PICKING, Calculation, Window
 from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import Fold, FoldCall, WindowCall
 

@@ -19,7 +19,8 @@ from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Column, Expression
 from lapwing.expressions.forms import ExactSum, RoundTo, Times
 from lapwing.expressions.identity import Facts, interval_facts
-from lapwing.expressions.operators.table import bounds_of, cast, is_exact_integer, number
+from lapwing.expressions.operators.base import cast, number
+from lapwing.expressions.operators.table import bounds_of, is_exact_integer
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.to_sqlglot import between, cut, real

@@ -39,7 +39,7 @@ from lapwing.expressions.identity import (
     interval_facts,
     rows_facts,
 )
-from lapwing.expressions.operators.table import cast, number
+from lapwing.expressions.operators.base import cast, number
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.to_sqlglot import literal, real, value
 from lapwing.expressions.types import Type, Value

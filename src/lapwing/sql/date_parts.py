@@ -13,7 +13,7 @@ from sqlglot import exp
 from lapwing.expressions.expression import Expression, Literal
 from lapwing.expressions.operators import dates, numbers
 from lapwing.expressions.operators.base import call
-from lapwing.expressions.operators.date_texts import format_date
+from lapwing.expressions.operators.casts import format_date
 from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.types import Type
 from lapwing.sql.refusals import check_modifiers, part_of

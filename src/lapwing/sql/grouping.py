@@ -11,10 +11,9 @@ from lapwing.expressions.expression import Call, Column, Expression, Literal, Sl
 from lapwing.expressions.operators.base import PartText, call
 from lapwing.expressions.operators.casts import TRUTH_TO_INTEGER
 from lapwing.expressions.operators.logic import CASE
-from lapwing.expressions.phrases import name_text, units_text
+from lapwing.expressions.phrases import name_text, types_of, units_text
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
-from lapwing.expressions.type_errors import types_of
 from lapwing.expressions.types import Type
 from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.distinct import COUNT_DISTINCT

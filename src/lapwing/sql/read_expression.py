@@ -14,9 +14,8 @@ from lapwing.expressions.operators import dates, logic, numbers
 from lapwing.expressions.operators import text as texts
 from lapwing.expressions.operators.base import call, join_terms
 from lapwing.expressions.operators.buckets import bucket_label, bucket_number, equal_edges
-from lapwing.expressions.operators.casts import convert
-from lapwing.expressions.operators.date_texts import day_name, month_name
-from lapwing.expressions.operators.patterns import REGEXP_MATCHES
+from lapwing.expressions.operators.casts import convert, day_name, month_name
+from lapwing.expressions.operators.text import REGEXP_MATCHES
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Type, type_of
 from lapwing.sql.date_parts import (

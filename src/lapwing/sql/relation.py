@@ -15,9 +15,9 @@ from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Call, Column, Expression, Literal, Slot, walk
 from lapwing.expressions.operators.base import join_terms
 from lapwing.expressions.operators.logic import AND
+from lapwing.expressions.phrases import types_of
 from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.table import Table
-from lapwing.expressions.type_errors import types_of
 from lapwing.expressions.types import Type
 from lapwing.plan.question import Order, Output, Question, zone_notes
 
