@@ -9,7 +9,7 @@ Checked by: tests/mechanisms/test_scores.py
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -144,6 +144,17 @@ def at_least(value: Fraction) -> float:
     """A float64 at or barely above the value."""
     near = nearest(value)
     return near if near == math.inf or Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def least_whole(holds: Callable[[int], bool]) -> int:
+    """The least whole number above 0 that holds, if all larger ones do too."""
+    low, high = 0, 1
+    while not holds(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def weights(exponents: Wholes, rate: Fraction) -> tuple[list[int], list[int], int]:

@@ -9,6 +9,8 @@ Checked by: tests/mechanisms/test_values.py
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +19,8 @@ import numpy.typing as npt
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.grid import Grid
+from lapwing.mechanisms.scores import nearest
+from lapwing.numbers import Number
 
 Numbers = npt.NDArray[Any]
 
@@ -25,6 +29,8 @@ _CAREFUL = 1 << 62
 
 class Additive(Protocol):
     """A mechanism that adds independent integer noise."""
+
+    __slots__ = ()
 
     @property
     def size(self) -> int:
@@ -43,7 +49,19 @@ class Additive(Protocol):
         """The integer mechanism for real values, in grid units."""
 
     def draw(self, count: int) -> Integers:
-        """Draws noise."""
+        """Draws integer noise."""
+
+    def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
+        """A t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values."""
+
+    def __call__(self, values: Any) -> Any:
+        """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
+        return add_noise(values, self)
+
+    def real_error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
+        """The same as `error` for real values, rounding to the grid included."""
+        units = self.on_grid.error(confidence, simultaneous=simultaneous)
+        return math.nextafter(nearest((units + Fraction(1, 2)) * self.grid.step), math.inf)
 
 
 def add_noise(values: Any, mechanism: Additive) -> Any:
@@ -63,6 +81,25 @@ def add_noise(values: Any, mechanism: Additive) -> Any:
             return _add_noise_to_arrow(values, mechanism)
         case _:
             raise Misconfigured("the values are of an unknown kind; pass a number, a list, a numpy or an Arrow array.")
+
+
+def whole_shift(sensitivity: Fraction) -> int:
+    """The sensitivity as a number of whole steps: the move of a whole number that loses most.
+
+    Guarantee:  for log-concave noise Z on the integers and shifts 0 <= s <= t, no event tells x from x + s better than
+                some event tells x from x + t: for every epsilon the least delta of the pair (Z, Z + t) is at least that
+                of (Z, Z + s). So the loss at the largest shift covers all smaller ones, and by symmetry both signs.
+    Proof:      P[Z = z] / P[Z = z - s] falls in z, since the law is log-concave. So the event that tells most is a ray
+                {z <= k}, with F(k) - e^epsilon F(k - s), F the distribution function. F grows, so the same ray gives
+                F(k) - e^epsilon F(k - t) >= F(k) - e^epsilon F(k - s). Discrete Laplace and Gaussian are log-concave.
+    Checked by: tests/mechanisms/additive/test_shifted.py
+    """
+    if sensitivity.denominator != 1:
+        raise Misconfigured(
+            f"`sensitivity` is {sensitivity}; the privacy loss is known for whole numbers, which move by whole steps. "
+            "Use PrivacyLoss.worst(epsilon=...) instead."
+        )
+    return int(sensitivity)
 
 
 def saturating_sum(values: Integers, noise: Integers) -> Integers:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.moments.moment_rows import scale_down
-from lapwing.mechanisms.moments.moment_values import GRID
+from lapwing.mechanisms.moments.moment_values import GRID, scale_down
 from lapwing.mechanisms.moments.pair_moments import PairMoments
 from lapwing.mechanisms.moments.regression import (
     PairCells,

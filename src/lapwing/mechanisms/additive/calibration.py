@@ -32,7 +32,7 @@ from lapwing.privacy.convert import delta_of_rho, rho_of_epsilon
 
 _WIDEST_SUM = 64  # the exact sum is used up to this sigma; beyond, smoothing costs less than 0.03 %
 _MOST_SHIFTS = 8
-_SMOOTHING = tuple(Fraction(n, 4) for n in (4, 6, 8, 9, 12, 16, 24, 36, 64))  # values of s^2
+SMOOTHING = tuple(Fraction(n, 4) for n in (4, 6, 8, 9, 12, 16, 24, 36, 64))  # values of s^2
 
 
 def continuous_delta(variance: Fraction, epsilon: Fraction, sensitivity: Fraction) -> Fraction:
@@ -101,7 +101,7 @@ def _candidates(
 ) -> Iterator[tuple[float, Certificate]]:
     """Float guesses of the least variance, each with the proof that may confirm it."""
     continuous = _continuous_guess(float(epsilon), float(delta), float(sensitivity))
-    for smoothing in _SMOOTHING:
+    for smoothing in SMOOTHING:
         yield (
             continuous + float(smoothing),
             lambda v, s=smoothing: smoothed_delta(v, epsilon, sensitivity, size, s),  # type: ignore[misc]

@@ -52,8 +52,10 @@ from flint import arb
 
 from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.additive.calibration import smoothed_delta
+from lapwing.mechanisms.additive.calibration import SMOOTHING, smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import laplace_tail
+from lapwing.mechanisms.scores import least_whole
 from lapwing.noise.noise_table import NoiseLaw, require_supported
 from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
 from lapwing.privacy.loss import ZCDP, Approximate
@@ -66,7 +68,6 @@ TAIL_SHARE = 1e-5
 _EDGES = 1 << 20
 _SUMMED = 64  # up to this sigma the tail is summed; beyond, the normal law is at most 0.5 % too careful
 _TABLED = 4096
-_SMOOTHING = tuple(Fraction(n, 4) for n in (4, 6, 8, 9, 12, 16, 24, 36, 64))  # values of s^2
 
 
 def read_counts(values: object, name: str = "counts") -> Integers:
@@ -116,14 +117,12 @@ def share_of_key(delta: Fraction, keys: int) -> Fraction:
 
 def laplace_margin(scale: Fraction, share: Fraction) -> int:
     """The least m >= 1 with P[Z >= m] <= share."""
-    most = math.ceil(_doublings(share) * scale) + 1  # r^m <= 2^-doublings
-    return _least(lambda m: laplace_tail(scale, m) <= share, most)
+    return least_whole(lambda m: laplace_tail_up(scale, m) <= share)
 
 
-def laplace_tail(scale: Fraction, m: int) -> Fraction:
-    """P[Z >= m] = r^m / (1 + r), r = exp(-1 / scale), m >= 0; rounded up."""
-    rate = 1 / scale
-    return enclose(lambda: (-ball(rate * m)).exp() / (1 + (-ball(rate)).exp()))[1]
+def laplace_tail_up(scale: Fraction, m: int) -> Fraction:
+    """P[Z >= m], rounded up."""
+    return enclose(lambda: laplace_tail(scale, m))[1]
 
 
 def edge_of(tail: Callable[[int], Fraction], margin: int, share: Fraction) -> Fraction:
@@ -136,10 +135,7 @@ def edge_of(tail: Callable[[int], Fraction], margin: int, share: Fraction) -> Fr
 
 def gaussian_margin(variance: Fraction, share: Fraction) -> int:
     """The least m >= 1 for which lemma (tail) proves P[Z >= m] <= share."""
-    most = (
-        math.isqrt(math.ceil(2 * variance * _doublings(share))) + 2
-    )  # P[N >= m - 1] <= exp(-(m - 1)^2 / (2 variance))
-    return _least(lambda m: gaussian_tail(variance, m) <= share, most)
+    return least_whole(lambda m: gaussian_tail(variance, m) <= share)
 
 
 def gaussian_tail(variance: Fraction, m: int) -> Fraction:
@@ -188,7 +184,7 @@ def _is_proportional(variance: Fraction, epsilon: Fraction, delta: Fraction, dis
 
     smoothed_delta takes 6 size eta off epsilon, eta <= 3 exp(-2 pi^2 s^2) <= 3 2^(-28 s^2).
     """
-    for smoothing in _SMOOTHING:
+    for smoothing in SMOOTHING:
         kept = epsilon - Fraction(18 * size, 1 << math.floor(28 * smoothing))
         if variance > smoothing and kept > 0:
             u = distance**2 / (variance - smoothing)
@@ -244,20 +240,6 @@ def _least_total(variance: Fraction) -> arb:
     """A lower bound of the sum over all integers."""
     poisson = (2 * arb.pi() * ball(variance)).sqrt()
     return poisson.max(1 + 2 * (-ball(1 / (2 * variance))).exp())
-
-
-def _least(holds: Callable[[int], bool], most: int) -> int:
-    """The least m in 1..most that holds, where everything above one that holds does too, and `most` does."""
-    low, high = 1, most
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
-
-
-def _doublings(share: Fraction) -> int:
-    """k with 2^-k <= share."""
-    return share.denominator.bit_length() - share.numerator.bit_length() + 1
 
 
 def _round_up(variance: Fraction) -> Fraction:

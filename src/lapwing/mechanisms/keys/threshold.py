@@ -26,7 +26,7 @@ from lapwing.mechanisms.keys.key_loss import (
     gaussian_tail,
     gaussian_tails,
     laplace_margin,
-    laplace_tail,
+    laplace_tail_up,
     laplace_tails,
     read_counts,
     read_delta,
@@ -175,7 +175,7 @@ class LaplaceThreshold(CountThreshold):
         object.__setattr__(self, "keys_per_unit", kappa)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "threshold", laplace_margin(scale, share))
-        object.__setattr__(self, "edge", edge_of(partial(laplace_tail, scale), self.threshold, share))
+        object.__setattr__(self, "edge", edge_of(partial(laplace_tail_up, scale), self.threshold, share))
 
     @property
     def width(self) -> float:

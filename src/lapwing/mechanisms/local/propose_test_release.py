@@ -21,12 +21,11 @@ from functools import lru_cache
 from typing import Any, assert_never
 
 import numpy as np
-from flint import arb
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.additive.laplace import Laplace, laplace_tail
 from lapwing.mechanisms.local.ordered import BoundedGrid
-from lapwing.mechanisms.scores import T, at_least, candidate_at, read, require_one_each
+from lapwing.mechanisms.scores import T, at_least, candidate_at, least_whole, read, require_one_each
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
@@ -241,20 +240,7 @@ class StableMode:
 def _threshold(epsilon: Fraction, delta: Fraction) -> int:
     """The least integer t >= 0 with P[Z > t] = r^(t+1) / (1 + r) <= delta, r = e^-epsilon."""
 
-    def holds(t: int) -> bool:
-        def margin() -> arb:
-            ratio = (-ball(epsilon)).exp()
-            return ball(delta) - (-ball(epsilon * (t + 1))).exp() / (1 + ratio)
-
-        return decide(margin)
-
-    low, high = -1, 1
-    while not holds(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return least_whole(lambda t: decide(lambda: ball(delta) - laplace_tail(1 / epsilon, t))) - 1
 
 
 def _whole(distance: int) -> int:

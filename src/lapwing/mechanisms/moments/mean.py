@@ -38,16 +38,21 @@ from typing import Any, ClassVar
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.moments.moment_intervals import Ends, tail_of
-from lapwing.mechanisms.moments.moment_rows import LARGEST, LARGEST_TO_SQUARE, add_noise, noise_for, read_bounds, steps
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
+    LARGEST,
+    LARGEST_TO_SQUARE,
     STEP,
+    add_noise,
     count_intervals,
     counts,
     mean_intervals,
     means,
+    noise_for,
     one_group,
+    read_bounds,
     single_interval,
+    steps,
     sum_intervals,
     sums,
 )

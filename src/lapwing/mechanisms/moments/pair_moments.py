@@ -29,8 +29,19 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.moments.moment_intervals import Ends
-from lapwing.mechanisms.moments.moment_rows import LARGEST_TO_SQUARE, Steps, add_noise, noise_for, read_bounds, steps
-from lapwing.mechanisms.moments.moment_values import GRID, STEP, counts, one_group, single_interval
+from lapwing.mechanisms.moments.moment_values import (
+    GRID,
+    LARGEST_TO_SQUARE,
+    STEP,
+    Steps,
+    add_noise,
+    counts,
+    noise_for,
+    one_group,
+    read_bounds,
+    single_interval,
+    steps,
+)
 from lapwing.mechanisms.moments.regression import (
     ROUNDING,
     PairCells,

@@ -57,8 +57,7 @@ import numpy as np
 
 from lapwing.arrays import Integers
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
-from lapwing.mechanisms.quantiles.axis import MOST_WEIGHT, Tally, add_weights, read_counted
-from lapwing.mechanisms.quantiles.ranks import Pieces, pieces
+from lapwing.mechanisms.quantiles.axis import MOST_WEIGHT, Pieces, Tally, add_weights, pieces, read_counted
 from lapwing.mechanisms.scores import loss_within, shares
 from lapwing.noise import sample_heads
 from lapwing.noise.exponential_race import sample_race

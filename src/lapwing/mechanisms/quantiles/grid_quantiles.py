@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import LARGEST, read_pair
+from lapwing.mechanisms.quantiles.axis import FINEST, LARGEST, read_pair, read_quantiles
 from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, is_extreme, read_histogram
-from lapwing.mechanisms.quantiles.ranks import FINEST, read_quantiles
 from lapwing.mechanisms.scores import at_least
 from lapwing.numbers import Number, count, exact, flag, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import PointAxis
-from lapwing.mechanisms.quantiles.ranks import FINEST, Pieces, pieces
+from lapwing.mechanisms.quantiles.axis import FINEST, Pieces, PointAxis, pieces
 from lapwing.mechanisms.scores import at_least, loss_within, read_candidates, shares
 from lapwing.numbers import Enclosure, Number, count, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
-from lapwing.mechanisms.sparse.margin import margin
+from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks, margin
 from lapwing.mechanisms.sparse.sparse_run import Run
 from lapwing.numbers import Enclosure, Number, count, exact, flag, ordinary, positive
 from lapwing.privacy.loss import Pure

@@ -14,8 +14,7 @@ from fractions import Fraction
 
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.scores import nearest
-from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
-from lapwing.mechanisms.sparse.margin import margin
+from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks, margin
 from lapwing.mechanisms.sparse.sparse_run import NumericRun, Run
 from lapwing.numbers import Enclosure, Number, count, exact, flag, inside_unit, positive
 from lapwing.privacy.loss import Pure
