@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.gaussian import Gaussian
@@ -22,7 +22,6 @@ from lapwing.mechanisms.keys.selection import TruncatedGeometric, best_selection
 from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
-from lapwing.mechanisms.ranges.components import Set
 from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
 from lapwing.numbers import root_down, root_up
@@ -34,34 +33,6 @@ KeySelection = CountThreshold | WeightedGaussian | TruncatedGeometric
 _MOST_PEELED = 100  # beyond, one race chooses all: permute-and-flip draws again for each
 
 
-class Family(Protocol):
-    """The mechanisms for one price."""
-
-    @property
-    def strength(self) -> Fraction:
-        """About the sensitivity over the scale of the noise."""
-
-    def additive(self, *, sensitivity: int, groups: int) -> Noise:
-        """Noise for a unit that changes `groups` groups, each by at most `sensitivity` in either norm."""
-
-    def top_k(self, k: int, *, sensitivity: int, monotone: bool) -> TopK:
-        """The choice of the k best."""
-
-    def quantiles(self, **terms: Any) -> GridQuantiles:
-        """Quantiles of a histogram, on the terms of GridQuantiles."""
-
-    def ranges(self, *, size: int, cells_per_unit: int) -> PrefixSums | Ranges:
-        """Counts of all ranges along one axis."""
-
-    def marginals(
-        self, *, sizes: tuple[int, ...], sets: tuple[Set, ...], cells_per_unit: int
-    ) -> Marginals | LaplaceMarginals:
-        """Counts over these sets of axes."""
-
-    def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
-        """The rule that shows keys of the fewest units; `counted` if the number of units is released too."""
-
-
 @dataclass(frozen=True, slots=True)
 class PureFamily:
     """For a price in epsilon: Laplace noise and pure choices."""
@@ -70,9 +41,11 @@ class PureFamily:
 
     @property
     def strength(self) -> Fraction:
+        """About the sensitivity over the scale of the noise."""
         return self.loss.epsilon
 
     def additive(self, *, sensitivity: int, groups: int) -> Laplace:
+        """Noise for a unit that changes `groups` groups, each by at most `sensitivity` in either norm."""
         return Laplace(epsilon=self.loss.epsilon, sensitivity=groups * sensitivity)
 
     def top_k(self, k: int, *, sensitivity: int, monotone: bool) -> TopK:
@@ -82,19 +55,18 @@ class PureFamily:
     def quantiles(self, **terms: Any) -> GridQuantiles:
         return GridQuantiles(epsilon=self.loss.epsilon, **terms)
 
-    def ranges(self, *, size: int, cells_per_unit: int) -> Ranges:
-        return Ranges(size=size, epsilon=self.loss.epsilon, cells_per_unit=cells_per_unit)
+    def ranges(self, **terms: Any) -> Ranges:
+        return Ranges(epsilon=self.loss.epsilon, **terms)
 
-    def marginals(self, *, sizes: tuple[int, ...], sets: tuple[Set, ...], cells_per_unit: int) -> LaplaceMarginals:
-        return LaplaceMarginals(sizes=sizes, sets=sets, epsilon=self.loss.epsilon, cells_per_unit=cells_per_unit)
+    def marginals(self, **terms: Any) -> LaplaceMarginals:
+        return LaplaceMarginals(epsilon=self.loss.epsilon, **terms)
 
     def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
-        price = {"epsilon": self.loss.epsilon, "delta": self.loss.delta}
+        """The rule that shows keys of the fewest units; `counted` if the number of units is released too."""
+        terms = {"epsilon": self.loss.epsilon, "delta": self.loss.delta, "keys_per_unit": keys_per_unit}
         if not counted:
-            return best_selection(**price, keys_per_unit=keys_per_unit).best
-        laplace = LaplaceThreshold(**price, keys_per_unit=keys_per_unit)
-        gaussian = GaussianThreshold(**price, keys_per_unit=keys_per_unit)
-        return min((laplace, gaussian), key=lambda choice: choice.half())
+            return best_selection(**terms).best
+        return min((LaplaceThreshold(**terms), GaussianThreshold(**terms)), key=lambda choice: choice.half())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +89,21 @@ class ZCDPFamily:
     def quantiles(self, **terms: Any) -> GridQuantiles:
         return GridQuantiles(rho=self.loss.rho, **terms)
 
-    def ranges(self, *, size: int, cells_per_unit: int) -> PrefixSums:
-        return PrefixSums(size=size, rho=self.loss.rho, cells_per_unit=cells_per_unit)
+    def ranges(self, **terms: Any) -> PrefixSums:
+        return PrefixSums(rho=self.loss.rho, **terms)
 
-    def marginals(self, *, sizes: tuple[int, ...], sets: tuple[Set, ...], cells_per_unit: int) -> Marginals:
-        return Marginals(sizes=sizes, sets=sets, rho=self.loss.rho, cells_per_unit=cells_per_unit)
+    def marginals(self, **terms: Any) -> Marginals:
+        return Marginals(rho=self.loss.rho, **terms)
 
     def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
-        made = GaussianThreshold if counted else WeightedGaussian
-        return made(rho=self.loss.rho, delta=self.loss.delta, keys_per_unit=keys_per_unit)
+        selection = GaussianThreshold if counted else WeightedGaussian
+        return selection(rho=self.loss.rho, delta=self.loss.delta, keys_per_unit=keys_per_unit)
 
 
-_FAMILIES: dict[type[Loss], Callable[[Any], Family]] = {
-    Pure: PureFamily,
-    Approximate: PureFamily,
-    ZCDP: ZCDPFamily,
-}
+Family = PureFamily | ZCDPFamily
+"""The mechanisms for one price."""
+
+_FAMILIES: dict[type[Loss], Callable[[Any], Family]] = {Pure: PureFamily, Approximate: PureFamily, ZCDP: ZCDPFamily}
 
 
 def mechanisms_for(price: Loss) -> Family:

@@ -1,11 +1,16 @@
-"""What mechanisms and releases have in common: frozen values with a short text."""
+"""What mechanisms and releases share: frozen values with a short text, and parameters that several of them read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
+from lapwing.errors import Misconfigured
+from lapwing.numbers import exact, ordinary, positive, shown
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.phrases import short_repr
+
+_MOST_EPSILON = 700
 
 
 class Value:
@@ -28,3 +33,19 @@ class PureMechanism(Value):
     @property
     def loss(self) -> Pure:
         return Pure(self.epsilon)
+
+
+def read_epsilon(epsilon: object) -> Fraction:
+    """Reads an epsilon of at most 700."""
+    value = positive(epsilon, "epsilon")
+    if value > _MOST_EPSILON:
+        raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less.")
+    return ordinary(value, "epsilon")
+
+
+def read_pair(bounds: object) -> tuple[Fraction, Fraction]:
+    """Reads two bounds, in any order."""
+    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
+        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
+    low, high = (exact(end, "bounds") for end in bounds)
+    return low, high

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import Value
 from lapwing.noise.lazy import exp_neg
 from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, flag, positive
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
@@ -34,8 +35,8 @@ _GLANCE = 64  # floats checked before all of them are
 _FAR = 2000  # a weight below e^-2000 is enclosed without care for its relative width
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Selection:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Selection(Value):
     """The parameters of a mechanism that chooses one of many candidates by their scores.
 
     `sensitivity` bounds how far one step of `neighbours` moves any single score. `monotone` states that such a step
@@ -55,10 +56,8 @@ class Selection:
         monotone: bool = False,
         neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
     ) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
-        object.__setattr__(self, "monotone", flag(monotone, "monotone"))
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
+        self._set(epsilon=positive(epsilon, "epsilon"), sensitivity=positive(sensitivity, "sensitivity"))
+        self._set(monotone=flag(monotone, "monotone"), neighbours=read_neighbours(neighbours))
         if self.monotone and neighbours is Neighbours.CHANGE_ONE:
             raise Misconfigured(
                 "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it "

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.mechanisms.moments.mean import Mean, Variance
-from lapwing.mechanisms.moments.moment_values import GRID, scale_down
+from lapwing.mechanisms.moments.moment_values import GRID
 from lapwing.mechanisms.moments.pair_moments import PairMoments
+from support.scaled import scale_down
 
 steps = st.integers(0, GRID)
 

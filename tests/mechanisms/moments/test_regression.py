@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.moments.moment_values import GRID, scale_down
+from lapwing.mechanisms.moments.moment_values import GRID
 from lapwing.mechanisms.moments.pair_moments import PairMoments
 from lapwing.mechanisms.moments.regression import (
     PairCells,
@@ -23,6 +23,7 @@ from lapwing.mechanisms.moments.regression import (
     slope_intervals,
     slopes,
 )
+from support.scaled import scale_down
 
 PRICES = [{"epsilon": 1}, {"rho": 0.5}]
 RUNS = 400

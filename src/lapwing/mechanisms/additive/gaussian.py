@@ -15,6 +15,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.grid import Grid
+from lapwing.mechanisms.mechanism import Value, read_epsilon
 from lapwing.mechanisms.values import Additive, whole_shift
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import (
@@ -32,14 +33,12 @@ from lapwing.numbers import (
 )
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.phrases import short_repr
 
 _SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law bounds them within one unit
-_MOST_EPSILON = 700
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Gaussian(Additive):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Gaussian(Value, Additive):
     """Adds discrete Gaussian noise to integers, and to reals on a fine grid.
 
     Use:        many values that one unit changes together, and every answer under zCDP; for few values, `Laplace`.
@@ -61,8 +60,6 @@ class Gaussian(Additive):
     textbook: bool
     """Whether the variance comes from the classic formula."""
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -73,19 +70,16 @@ class Gaussian(Additive):
         size: int = 1,
     ) -> None:
         distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
+        loss: ZCDP | Approximate
         if rho is not None and epsilon is None and delta is None:
             price = ordinary(positive(rho, "rho"), "rho")
-            self._set(distance, distance**2 / (2 * price), ZCDP(price), coordinates)
+            variance, loss = distance**2 / (2 * price), ZCDP(price)
         elif rho is None and epsilon is not None and delta is not None:
-            eps, exact_delta = positive(epsilon, "epsilon"), _positive_delta(delta)
-            if eps > _MOST_EPSILON:
-                raise Misconfigured(
-                    f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less."
-                )
-            variance = calibrate(eps, exact_delta, distance, coordinates)
-            self._set(distance, variance, Approximate(eps, exact_delta), coordinates)
+            loss = Approximate(read_epsilon(epsilon), _positive_delta(delta))
+            variance = calibrate(loss.epsilon, loss.delta, distance, coordinates)
         else:
             raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")
+        self._set(sensitivity=distance, variance=variance, loss=loss, size=coordinates, textbook=False)
 
     @classmethod
     def classic(cls, *, epsilon: Number, delta: Number, sensitivity: Number = 1, size: int = 1) -> Gaussian:
@@ -95,20 +89,19 @@ class Gaussian(Additive):
         Proved only for epsilon < 1, where it adds more noise than needed; `Gaussian(...)` is exact for every epsilon.
         The guarantee is checked on the discrete law (calibration.py); where it would fail, it is refused.
         """
-        eps, exact_delta = ordinary(positive(epsilon, "epsilon"), "epsilon"), _positive_delta(delta)
-        distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
+        eps = ordinary(positive(epsilon, "epsilon"), "epsilon")
         if eps >= 1:
             raise Misconfigured(
                 f"`epsilon` is {shown(epsilon)}; the classic formula is proved only below 1. "
                 "Use Gaussian(epsilon=..., delta=...), which is exact for every epsilon."
             )
-        logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / exact_delta)).log())[1]
-        variance = round_up(logarithm * (distance / eps) ** 2)
-        if variance < calibrate(eps, exact_delta, distance, coordinates):
+        mechanism = cls(epsilon=eps, delta=delta, sensitivity=sensitivity, size=size)
+        logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / mechanism.loss.delta)).log())[1]
+        variance = round_up(logarithm * (mechanism.sensitivity / eps) ** 2)
+        if variance < mechanism.variance:
             raise Misconfigured("the classic formula gives too little noise on integers here. Use Gaussian(...).")
-        classic = object.__new__(cls)
-        classic._set(distance, variance, Approximate(eps, exact_delta), coordinates, textbook=True)
-        return classic
+        mechanism._set(variance=variance, textbook=True)
+        return mechanism
 
     def draw(self, count: int) -> Integers:
         return sample_gaussian(self.variance, count)
@@ -175,13 +168,6 @@ class Gaussian(Additive):
             return math.ceil(-self.scale * float(ndtri(outside / 2)))
         return _summed_error(self.scale, outside)
 
-    def _set(
-        self, sensitivity: Fraction, variance: Fraction, loss: ZCDP | Approximate, size: int, *, textbook: bool = False
-    ) -> None:
-        fields = {"sensitivity": sensitivity, "variance": variance, "loss": loss, "size": size, "textbook": textbook}
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
 
 def _positive_delta(delta: Number) -> Fraction:
     value = below_one(delta, "delta")
@@ -206,8 +192,8 @@ def _summed_error(sigma: float, outside: float) -> int:
     return max(0, int(np.argmax(np.append(above[1:], 0.0) <= outside)))
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Value):
     """Both mechanisms for the same values, their errors, and the better one."""
 
     laplace: Laplace
@@ -215,8 +201,6 @@ class Comparison:
     laplace_error: int
     gaussian_error: int
     explanation: str
-
-    __repr__ = short_repr
 
     @property
     def best(self) -> Laplace | Gaussian:

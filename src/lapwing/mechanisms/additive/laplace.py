@@ -11,16 +11,15 @@ from flint import arb
 
 from lapwing.arrays import Integers
 from lapwing.mechanisms.grid import Grid
+from lapwing.mechanisms.mechanism import PureMechanism
 from lapwing.mechanisms.values import Additive, whole_shift
 from lapwing.noise import sample_laplace
 from lapwing.numbers import Number, ball, confidence_of, count, decide, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
-from lapwing.privacy.loss import Pure
-from lapwing.privacy.phrases import short_repr
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Laplace(Additive):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Laplace(PureMechanism, Additive):
     """Adds discrete Laplace noise to integers, and to reals on a fine grid.
 
     Use:        counts, sums and histograms under pure DP; for long vectors see `laplace_or_gaussian`.
@@ -41,20 +40,13 @@ class Laplace(Additive):
     size: int
     scale: Fraction = field(init=False, compare=False, repr=False)
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, sensitivity: Number = 1, size: int = 1) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
-        object.__setattr__(self, "size", count(size, "size"))
-        object.__setattr__(self, "scale", self.sensitivity / self.epsilon)
+        self._set(epsilon=positive(epsilon, "epsilon"), sensitivity=positive(sensitivity, "sensitivity"))
+        self._set(size=count(size, "size"))
+        self._set(scale=self.sensitivity / self.epsilon)
 
     def draw(self, count: int) -> Integers:
         return sample_laplace(self.scale, count)
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
 
     @property
     def privacy_loss(self) -> PrivacyLoss:

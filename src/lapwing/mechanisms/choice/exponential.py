@@ -28,10 +28,9 @@ from lapwing.mechanisms.scores import (
 from lapwing.noise import sample_choice
 from lapwing.numbers import Enclosure, Number, inside_unit
 from lapwing.privacy.loss import BoundedRange
-from lapwing.privacy.phrases import short_repr
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Exponential(Selection):
     """Chooses a candidate, better ones exponentially more often.
 
@@ -51,8 +50,6 @@ class Exponential(Selection):
     Figure:     `round(Exponential(epsilon=1).error(candidates=100), 1)` = 15.2
     Checked by: tests/mechanisms/choice/test_exponential.py
     """
-
-    __repr__ = short_repr
 
     @property
     def loss(self) -> BoundedRange:

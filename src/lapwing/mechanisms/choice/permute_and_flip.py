@@ -18,6 +18,7 @@ import numpy as np
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import PureMechanism
 from lapwing.mechanisms.scores import (
     Selection,
     T,
@@ -32,15 +33,13 @@ from lapwing.mechanisms.scores import (
 )
 from lapwing.noise import sample_heads
 from lapwing.numbers import Enclosure, Number, inside_unit
-from lapwing.privacy.loss import Pure
-from lapwing.privacy.phrases import short_repr
 
 _MOST_PROVEN = 32
 _NODES = 32
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PermuteAndFlip(Selection):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PermuteAndFlip(Selection, PureMechanism):
     """Chooses a candidate: never worse than the exponential mechanism at the same epsilon, and up to twice as good.
 
     Use:        choosing under pure DP: never worse than `Exponential` there; under zCDP that one is better.
@@ -64,12 +63,6 @@ class PermuteAndFlip(Selection):
     Figure:     `round(PermuteAndFlip(epsilon=1).error(candidates=100), 1)` = 13.8
     Checked by: tests/mechanisms/choice/test_permute_and_flip.py
     """
-
-    __repr__ = short_repr
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
 
     def choose(self, candidates: Sequence[T] | Any, utilities: object) -> T | Any:
         """One candidate; `utilities` holds a number for each."""

@@ -17,19 +17,18 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import PureMechanism, Value
 from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_coins, sample_uniform
 from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
-from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import short_repr
 
 Places = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+@dataclass(frozen=True, slots=True, repr=False)
+class Share(Value):
     """The estimated share of people whose true answer is this one.
 
     `share` is unbiased, so it may lie outside [0, 1]; `low` and `high` do not. `standard_error` is that of the coins.
@@ -43,11 +42,9 @@ class Share:
     def __str__(self) -> str:
         return f"{self.share:.1%}, between {self.low:.1%} and {self.high:.1%}"
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True, init=False)
-class RandomizedResponse:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class RandomizedResponse(PureMechanism):
     """Each person answers for themselves: the truth with some probability, otherwise one of the other answers.
 
     Use:        when not even the curator may see the true answers; with a trusted curator, `Laplace`.
@@ -70,12 +67,8 @@ class RandomizedResponse:
     truthful: Fraction | None
     """P[truth] where it is a fraction; None where epsilon decides it."""
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, answers: Sequence[Hashable] = (False, True)) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "answers", _distinct(answers))
-        object.__setattr__(self, "truthful", None)
+        self._set(epsilon=positive(epsilon, "epsilon"), answers=_distinct(answers), truthful=None)
 
     @classmethod
     def two_coins(cls, *, answers: Sequence[Hashable] = (False, True)) -> RandomizedResponse:
@@ -87,12 +80,8 @@ class RandomizedResponse:
                 f"`answers` has {len(response.answers)} entries; a coin has two sides. "
                 "Use RandomizedResponse(epsilon=..., answers=...) for more."
             )
-        object.__setattr__(response, "truthful", Fraction(3, 4))
+        response._set(truthful=Fraction(3, 4))
         return response
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
 
     def respond(self, truth: Any) -> Any:
         """A randomized answer; a list, a numpy array or an Arrow array of them for one of truths."""

@@ -19,12 +19,11 @@ from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Enclosure, Number, count, flag, inside_unit
 from lapwing.privacy.loss import Loss
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import short_repr
 
 _MOST_LISTS = 20_000
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class TopK(Selection):
     """Chooses k different candidates, one after another, better ones exponentially more often.
 
@@ -52,8 +51,6 @@ class TopK(Selection):
     k: int
     peeling: bool
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -65,8 +62,7 @@ class TopK(Selection):
         peeling: bool = False,
     ) -> None:
         Selection.__init__(self, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, neighbours=neighbours)
-        object.__setattr__(self, "k", count(k, "k"))
-        object.__setattr__(self, "peeling", flag(peeling, "peeling"))
+        self._set(k=count(k, "k"), peeling=flag(peeling, "peeling"))
 
     @property
     def once(self) -> Exponential | PermuteAndFlip:

@@ -33,12 +33,12 @@ import numpy as np
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
+from lapwing.mechanisms.mechanism import PureMechanism, Value
 from lapwing.mechanisms.ranges.ranges import MOST_CELLS, coefficients, decoder, read_size, squared_norm
 from lapwing.mechanisms.sparse.sparse_run import PaidRun
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit, positive
-from lapwing.privacy.loss import ZCDP, Loss, Pure
-from lapwing.privacy.phrases import short_repr
+from lapwing.privacy.loss import ZCDP, Loss
 
 _LIMB = 21  # an increment is two limbs of 21 bits, so that sums of 2^20 products with 21-bit entries fit int64
 _MOST = 1 << 41
@@ -50,8 +50,8 @@ class _Totals(Protocol):
     def add(self, increment: int) -> float: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Counter(ABC):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class _Counter(Value, ABC):
     """What both counters share: they count up to a horizon, or in epochs that double up to the longest."""
 
     longest: ClassVar[int]
@@ -83,8 +83,8 @@ class _Counter(ABC):
         return epochs
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class BinaryCounter(_Counter):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class BinaryCounter(PureMechanism, _Counter):
     """A running count under pure DP.
 
     Use:        totals of a stream under pure DP; under zCDP `ToeplitzCounter`; if only the last total matters,
@@ -107,16 +107,9 @@ class BinaryCounter(_Counter):
 
     epsilon: Fraction
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, horizon: int | None = None, steps_per_unit: int = 1) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "horizon", None if horizon is None else count(horizon, "horizon"))
-        object.__setattr__(self, "steps_per_unit", count(steps_per_unit, "steps_per_unit"))
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
+        self._set(epsilon=positive(epsilon, "epsilon"), horizon=None if horizon is None else count(horizon, "horizon"))
+        self._set(steps_per_unit=count(steps_per_unit, "steps_per_unit"))
 
     def noise(self, horizon: int) -> Laplace:
         """The noise added to every block of an epoch of this many steps."""
@@ -133,7 +126,7 @@ class BinaryCounter(_Counter):
         return math.floor(laplace_tail_bound(np.ones(len(scales)), np.array(scales), outside))
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class ToeplitzCounter(_Counter):
     """A running count under zCDP.
 
@@ -155,12 +148,9 @@ class ToeplitzCounter(_Counter):
 
     rho: Fraction
 
-    __repr__ = short_repr
-
     def __init__(self, *, rho: Number, horizon: int | None = None, steps_per_unit: int = 1) -> None:
-        object.__setattr__(self, "rho", positive(rho, "rho"))
-        object.__setattr__(self, "horizon", None if horizon is None else read_size(horizon, "horizon"))
-        object.__setattr__(self, "steps_per_unit", count(steps_per_unit, "steps_per_unit"))
+        self._set(rho=positive(rho, "rho"), horizon=None if horizon is None else read_size(horizon, "horizon"))
+        self._set(steps_per_unit=count(steps_per_unit, "steps_per_unit"))
 
     @property
     def loss(self) -> ZCDP:

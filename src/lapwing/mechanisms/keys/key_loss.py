@@ -55,12 +55,12 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import SMOOTHING, smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import laplace_tail
+from lapwing.mechanisms.mechanism import read_epsilon
 from lapwing.mechanisms.scores import least_whole
 from lapwing.noise.noise_table import NoiseLaw, require_supported
 from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 
-MOST_EPSILON = 700
 MOST_KEYS = 10**9
 TAIL_SHARE = 1e-5
 """The relative error of the float64 tails below."""
@@ -82,14 +82,6 @@ def read_counts(values: object, name: str = "counts") -> Integers:
     if array.min() < 0:
         raise Misconfigured(f"`{name}` holds a negative number; units are counted from 0. Pass counts of units.")
     return array.astype(np.int64, copy=False)
-
-
-def read_epsilon(epsilon: Number) -> Fraction:
-    """An epsilon of at most 700."""
-    value = positive(epsilon, "epsilon")
-    if value > MOST_EPSILON:
-        raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {MOST_EPSILON} it protects nobody. Pass less.")
-    return ordinary(value, "epsilon")
 
 
 def read_delta(delta: Number) -> Fraction:

@@ -15,19 +15,19 @@ import numpy as np
 
 from lapwing.arrays import Flags, Integers
 from lapwing.errors import Bug, Misconfigured
-from lapwing.mechanisms.keys.key_loss import read_counts, read_delta, read_epsilon, read_keys
+from lapwing.mechanisms.keys.key_loss import read_counts, read_delta, read_keys
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.mechanism import Value, read_epsilon
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import Approximate
-from lapwing.privacy.phrases import short_repr
 
 _BITS = 64
 _MOST_STEPS = 200_000
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class TruncatedGeometric:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class TruncatedGeometric(Value):
     """Shows a key with a probability that grows with the number of units that hold it, as fast as privacy allows.
 
     The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds
@@ -55,12 +55,12 @@ class TruncatedGeometric:
     delta: Fraction
     keys_per_unit: int
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "delta", read_delta(delta))
-        object.__setattr__(self, "keys_per_unit", read_keys(keys_per_unit))
+        self._set(
+            epsilon=read_epsilon(epsilon),
+            delta=read_delta(delta),
+            keys_per_unit=read_keys(keys_per_unit),
+        )
         self._table()  # refuses a table that would be too long
 
     @property
@@ -97,8 +97,8 @@ class TruncatedGeometric:
         return _probabilities(self.epsilon / self.keys_per_unit, self.delta / self.keys_per_unit)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChoice:
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyChoice(Value):
     """The rule to take for the keys, the units that each rule needs for an even chance, and why.
 
     `geometric_half` is None where the table of TruncatedGeometric would be too long.
@@ -108,8 +108,6 @@ class KeyChoice:
     geometric_half: int | None
     weighted_half: int
     explanation: str
-
-    __repr__ = short_repr
 
     def __str__(self) -> str:
         return self.explanation

@@ -30,15 +30,14 @@ from lapwing.mechanisms.keys.key_loss import (
     laplace_tails,
     read_counts,
     read_delta,
-    read_epsilon,
     read_keys,
     share_of_key,
 )
+from lapwing.mechanisms.mechanism import Value, read_epsilon
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.numbers import Number, count, inside_unit, shown
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.phrases import short_repr
 
 MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
 """The largest confidence of an interval: what lies beyond the search is far less likely than 1 minus this."""
@@ -46,18 +45,16 @@ MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
 _EXTENT = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Shown(Value):
     """What is released: `keep` says for each key whether it is shown, `counts` holds the noisy counts of those."""
 
     keep: Flags
     counts: Integers
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True, init=False)
-class CountThreshold(ABC):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class CountThreshold(Value, ABC):
     """A key with n > 0 units is shown, with n + Z, if n + Z > threshold, and with probability `edge` if they are equal.
 
     Subclasses define Z. A whole threshold rarely uses delta up exactly; `edge` uses the rest of it.
@@ -146,7 +143,7 @@ class CountThreshold(ABC):
         return float((1 - edge) * beyond[0] + edge * beyond[1])
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class LaplaceThreshold(CountThreshold):
     """Adds discrete Laplace noise to the count of each key and shows what passes a threshold.
 
@@ -166,16 +163,16 @@ class LaplaceThreshold(CountThreshold):
 
     scale: Fraction
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        price, exact_delta, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
+        price, exact_delta, kappa = (
+            read_epsilon(epsilon),
+            read_delta(delta),
+            read_keys(keys_per_unit),
+        )
         scale, share = kappa / price, share_of_key(exact_delta, kappa)
-        object.__setattr__(self, "loss", Approximate(price, exact_delta))
-        object.__setattr__(self, "keys_per_unit", kappa)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "threshold", laplace_margin(scale, share))
-        object.__setattr__(self, "edge", edge_of(partial(laplace_tail_up, scale), self.threshold, share))
+        self._set(loss=Approximate(price, exact_delta), keys_per_unit=kappa, scale=scale)
+        self._set(threshold=laplace_margin(scale, share))
+        self._set(edge=edge_of(partial(laplace_tail_up, scale), self.threshold, share))
 
     @property
     def width(self) -> float:
@@ -190,7 +187,7 @@ class LaplaceThreshold(CountThreshold):
         return laplace_tails(self.scale, m)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class GaussianThreshold(CountThreshold):
     """Adds discrete Gaussian noise to the count of each key and shows what passes a threshold.
 
@@ -212,20 +209,16 @@ class GaussianThreshold(CountThreshold):
 
     variance: Fraction
 
-    __repr__ = short_repr
-
     def __init__(
         self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int = 1
     ) -> None:
         kappa = read_keys(keys_per_unit)
         distance = Fraction(math.isqrt((kappa << 80) - 1) + 1, 1 << 40)  # sqrt(kappa), rounded up
         loss, variance = gaussian_loss(epsilon, delta, rho, distance, Fraction(kappa), kappa)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "keys_per_unit", kappa)
-        object.__setattr__(self, "variance", variance)
+        self._set(loss=loss, keys_per_unit=kappa, variance=variance)
         share = share_of_key(loss.delta, kappa)
-        object.__setattr__(self, "threshold", gaussian_margin(variance, share))
-        object.__setattr__(self, "edge", edge_of(partial(gaussian_tail, variance), self.threshold, share))
+        self._set(threshold=gaussian_margin(variance, share))
+        self._set(edge=edge_of(partial(gaussian_tail, variance), self.threshold, share))
 
     @property
     def width(self) -> float:

@@ -22,17 +22,17 @@ from lapwing.mechanisms.keys.key_loss import (
     read_keys,
     share_of_key,
 )
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.phrases import short_repr
 
 _EACH = 64  # up to this many keys the threshold is proved for each number, beyond for ranges of a sixteenth
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class WeightedGaussian:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class WeightedGaussian(Value):
     """Shows keys by a noisy sum of weights; the more keys a unit holds, the less it adds to each of them.
 
     The caller promises: a unit holds at most keys_per_unit keys (more are sampled down first); if it holds w, it adds
@@ -64,17 +64,12 @@ class WeightedGaussian:
     variance: Fraction
     threshold: int
 
-    __repr__ = short_repr
-
     def __init__(
         self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int
     ) -> None:
         most = read_keys(keys_per_unit)
         loss, variance = gaussian_loss(epsilon, delta, rho, Fraction(self.one), Fraction(self.one**2), most)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "keys_per_unit", most)
-        object.__setattr__(self, "variance", variance)
-        object.__setattr__(self, "threshold", _threshold(variance, loss.delta, most))
+        self._set(loss=loss, keys_per_unit=most, variance=variance, threshold=_threshold(variance, loss.delta, most))
 
     @property
     def scale(self) -> float:

@@ -25,15 +25,15 @@ import numpy as np
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace, laplace_tail
 from lapwing.mechanisms.local.ordered import BoundedGrid
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.scores import T, at_least, candidate_at, least_whole, read, require_one_each
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
-from lapwing.privacy.phrases import short_repr
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class DistanceTest:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class DistanceTest(Value):
     """Reports whether a distance is safely above zero, and nothing else.
 
     Law:        passes if d + Z > threshold, P[Z = z] proportional to exp(-epsilon |z|); the threshold is the least
@@ -47,8 +47,7 @@ class DistanceTest:
     delta: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", inside_unit(delta, "delta"))
+        self._set(epsilon=positive(epsilon, "epsilon"), delta=inside_unit(delta, "delta"))
 
     def __call__(self, distance: int) -> bool:
         return bool(Laplace(epsilon=self.epsilon)(_whole(distance)) > self.threshold)
@@ -63,8 +62,8 @@ class DistanceTest:
         return self.threshold + 1 + _threshold(self.epsilon, outside)  # Z and -Z have the same law
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class ProposeTestRelease:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ProposeTestRelease(Value):
     """Answers with noise for the proposed sensitivity, or refuses if the data may not allow it.
 
     Use:        when you have a good guess of the local sensitivity and can accept a refusal; the noise is as small as
@@ -86,12 +85,10 @@ class ProposeTestRelease:
     test: DistanceTest
     noise: Laplace
 
-    __repr__ = short_repr
-
     def __init__(self, *, proposed: Number, epsilon: Number, delta: Number) -> None:
         half = positive(epsilon, "epsilon") / 2
-        object.__setattr__(self, "test", DistanceTest(epsilon=half, delta=delta))
-        object.__setattr__(self, "noise", Laplace(epsilon=half, sensitivity=positive(proposed, "proposed")))
+        self._set(test=DistanceTest(epsilon=half, delta=delta))
+        self._set(noise=Laplace(epsilon=half, sensitivity=positive(proposed, "proposed")))
 
     def __call__(self, value: Any, distance: int) -> Any:
         """The value with noise (int in, int out; float in, float out), or None."""
@@ -111,8 +108,8 @@ class ProposeTestRelease:
         return self.test.needed_distance(confidence)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class ProposedMedian:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ProposedMedian(Value):
     """The median with noise for a proposed gap, or None if the middle of the data may be thinner than that.
 
     Use:        when the spacing of the records around the median is roughly known; `Quantile` needs no proposal and is
@@ -131,8 +128,6 @@ class ProposedMedian:
     cells: BoundedGrid
     neighbours: Neighbours
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -150,9 +145,8 @@ class ProposedMedian:
                 f"`proposed` is {proposed}; it must be at least a step of the grid and less than the bounds are apart. "
                 "Propose how far apart neighbouring records lie in the middle of the data."
             )
-        object.__setattr__(self, "released", ProposeTestRelease(proposed=steps, epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "cells", cells)
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
+        self._set(released=ProposeTestRelease(proposed=steps, epsilon=epsilon, delta=delta), cells=cells)
+        self._set(neighbours=read_neighbours(neighbours))
 
     def __call__(self, values: Any) -> float | None:
         """The noisy median of a list or an array of numbers, or None."""
@@ -177,8 +171,8 @@ class ProposedMedian:
         return self.released.needed_distance(confidence)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class StableMode:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class StableMode(Value):
     """The most frequent candidate without any noise, or None if a few records could change which it is.
 
     Use:        when one candidate is far ahead; `NoisyMax` and `PermuteAndFlip` need no delta and always answer.
@@ -196,11 +190,8 @@ class StableMode:
     test: DistanceTest
     neighbours: Neighbours
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, delta: Number, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE) -> None:
-        object.__setattr__(self, "test", DistanceTest(epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
+        self._set(test=DistanceTest(epsilon=epsilon, delta=delta), neighbours=read_neighbours(neighbours))
 
     def choose(self, candidates: Sequence[T] | Any, counts: object) -> T | Any | None:
         """The candidate with the largest count, or None; `counts` holds a whole number for each of at least two."""

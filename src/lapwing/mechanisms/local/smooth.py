@@ -53,21 +53,20 @@ from flint import arb
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid, Ordered
+from lapwing.mechanisms.mechanism import Value, read_epsilon
 from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.noise.single_draw import cauchy_integer, laplace_integer
 from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
-from lapwing.privacy.phrases import short_repr
 
 _DECAY_BITS = 40
 _WEIGHT_BITS = 128
 _MOST_WEIGHTS = 1 << 17
-_MOST_EPSILON = 700
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class SmoothNoise:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SmoothNoise(Value):
     """The noise of the module's two theorems: Cauchy if delta is 0, Laplace otherwise."""
 
     epsilon: Fraction
@@ -76,12 +75,9 @@ class SmoothNoise:
     """q = e^-beta: how much less a database one step farther away counts."""
 
     def __init__(self, *, epsilon: Number, delta: Number = 0) -> None:
-        size, exact_delta = positive(epsilon, "epsilon"), below_one(delta, "delta")
-        if size > _MOST_EPSILON:
-            raise Misconfigured(f"`epsilon` is {epsilon}; above {_MOST_EPSILON} it protects nobody. Pass less.")
-        object.__setattr__(self, "epsilon", size)
-        object.__setattr__(self, "delta", exact_delta)
-        object.__setattr__(self, "decay", _laplace_decay(size, exact_delta) if exact_delta else _cauchy_decay(size))
+        size, exact_delta = read_epsilon(epsilon), below_one(delta, "delta")
+        self._set(epsilon=size, delta=exact_delta)
+        self._set(decay=_laplace_decay(size, exact_delta) if exact_delta else _cauchy_decay(size))
 
     @property
     def loss(self) -> Pure | Approximate:
@@ -192,8 +188,8 @@ LocalSensitivities = Callable[[int], Number] | Sequence[Number]
 _FINE = 30  # by default the grid has between 2^29 and 2^30 steps up to the cap
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class SmoothSensitivity:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SmoothSensitivity(Value):
     """Adds noise scaled to how much the function can change near these data.
 
     Use:        when the global sensitivity is too large, and the local one is small and known at every distance, as
@@ -216,16 +212,12 @@ class SmoothSensitivity:
     cap: Fraction
     step: Fraction
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, cap: Number, delta: Number = 0, step: Number | None = None) -> None:
         most = positive(cap, "cap")
         size = _power_of_two(most / (1 << _FINE)) if step is None else positive(step, "step")
         if most / size > 1 << 40:
             raise Misconfigured(f"`step` is {step}; the cap must be at most 2^40 steps. Pass a larger step.")
-        object.__setattr__(self, "noise", SmoothNoise(epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "cap", most)
-        object.__setattr__(self, "step", size)
+        self._set(noise=SmoothNoise(epsilon=epsilon, delta=delta), cap=most, step=size)
         self.noise.terms(self._most)  # refuses an epsilon that would need too many terms
 
     def __call__(self, value: Number, at_distance: LocalSensitivities) -> float:
@@ -265,8 +257,8 @@ class SmoothSensitivity:
         return self.noise.smooth_bound(bounds, self._most)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class SmoothMedian:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SmoothMedian(Value):
     """The median with noise scaled to the smooth sensitivity of these records.
 
     Use:        to see what local sensitivity can do; `Quantile` is several times better on most data and never far
@@ -287,8 +279,6 @@ class SmoothMedian:
     cells: BoundedGrid
     neighbours: Neighbours
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -298,9 +288,8 @@ class SmoothMedian:
         step: Number | None = None,
         neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
     ) -> None:
-        object.__setattr__(self, "noise", SmoothNoise(epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "cells", BoundedGrid(bounds, step))
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
+        self._set(noise=SmoothNoise(epsilon=epsilon, delta=delta), cells=BoundedGrid(bounds, step))
+        self._set(neighbours=read_neighbours(neighbours))
         self.noise.terms(self.cells.last)  # refuses an epsilon that would need too many terms
 
     def __call__(self, values: Any) -> float:

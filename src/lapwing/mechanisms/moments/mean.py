@@ -37,6 +37,7 @@ from typing import Any, ClassVar
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.moments.moment_intervals import Ends, tail_of
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
@@ -60,11 +61,10 @@ from lapwing.mechanisms.moments.variance import stddevs, variance_intervals, var
 from lapwing.numbers import Number, count, inside_unit, nonnegative
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import short_repr
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class _Moments:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class _Moments(Value):
     """What both mechanisms share: the bounds of a value, how many rows a unit may have, and the noise of a cell."""
 
     neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
@@ -86,9 +86,8 @@ class _Moments:
         rows_per_unit: int = 1,
     ) -> None:
         rows = count(rows_per_unit, "rows_per_unit")
-        object.__setattr__(self, "bounds", read_bounds(bounds, self.largest))
-        object.__setattr__(self, "rows_per_unit", rows)
-        object.__setattr__(self, "noise", noise_for(epsilon, rho, rows * GRID))
+        self._set(bounds=read_bounds(bounds, self.largest), rows_per_unit=rows)
+        self._set(noise=noise_for(epsilon, rho, rows * GRID))
 
     @property
     def loss(self) -> Pure | ZCDP | Approximate:
@@ -99,8 +98,8 @@ class _Moments:
         return float(self.bounds[1] - self.bounds[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _MomentsRelease:
+@dataclass(frozen=True, slots=True, repr=False)
+class _MomentsRelease(Value):
     """What both releases share. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
 
     cells: tuple[int, ...]
@@ -119,7 +118,7 @@ class _MomentsRelease:
         return float(sums(self.mechanism, one_group(self.cells))[0])
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Mean(_Moments):
     """The mean and the number of rows, released together.
 
@@ -144,8 +143,6 @@ class Mean(_Moments):
     """
 
     places: ClassVar[tuple[float, ...]] = (1.0, 0.0)
-
-    __repr__ = short_repr
 
     def __call__(self, values: Any) -> MeanRelease:
         """Both steps: computes the cells of these rows and releases them."""
@@ -177,14 +174,12 @@ def mean_error(noise: Laplace | Gaussian, width: float, confidence: Number = 0.9
     return width * min(1.0, (noise.error(1 - outside + lost) + 2) / size + 2 * STEP)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MeanRelease(_MomentsRelease):
     """A released mean and count."""
 
     cells: tuple[int, int]
     mechanism: Mean
-
-    __repr__ = short_repr
 
     def interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the mean of the clipped rows with this probability; of no rows, any one value within the bounds."""
@@ -209,7 +204,7 @@ class MomentIntervals:
     count: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Variance(_Moments):
     """The variance, the standard deviation, the mean and the number of rows, released together.
 
@@ -235,8 +230,6 @@ class Variance(_Moments):
     largest: ClassVar[Fraction] = LARGEST_TO_SQUARE
     places: ClassVar[tuple[float, ...]] = (0.0, 0.5, 1.0)
     squares: ClassVar[tuple[float, ...]] = (0.0, 0.0, 1.0)
-
-    __repr__ = short_repr
 
     def __call__(self, values: Any) -> VarianceRelease:
         """Both steps: computes the cells of these rows and releases them."""
@@ -293,14 +286,12 @@ def _error_of_three(
     return min(most, gain * bound / (size - 3 * bound) + off) if size > 3 * bound else most
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class VarianceRelease(_MomentsRelease):
     """Released moments. Variances and standard deviations are clipped to their possible range."""
 
     cells: tuple[int, int, int]
     mechanism: Variance
-
-    __repr__ = short_repr
 
     @property
     def variance(self) -> float:

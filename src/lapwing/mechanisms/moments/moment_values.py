@@ -26,8 +26,9 @@ from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.mechanism import read_pair
 from lapwing.mechanisms.moments.moment_intervals import Band, Ends, share_bands, tail_bound
-from lapwing.numbers import Number, count, exact, inside_unit
+from lapwing.numbers import Number, count, inside_unit, shown
 
 GRID = 1 << 30
 """M: every row spreads this many steps over its cells."""
@@ -201,18 +202,6 @@ def add_noise(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ..
     return tuple(cell + z for cell, z in zip(true, noise.draw(many).tolist(), strict=True))
 
 
-def scale_down(cells: Sequence[int], rows: int, most: int, rest: int) -> tuple[int, ...]:
-    """Scales the cells of a unit of `rows` rows down to `most` rows; cell number `rest` takes the remainder.
-
-    They are at least 0 and sum to M min(rows, most): lemma (scaling) of mean.py. Engines do the same.
-    """
-    if rows <= most:
-        return tuple(cells)
-    floors = [cell * most // rows for cell in cells]
-    floors[rest] += most * GRID - sum(floors)
-    return tuple(floors)
-
-
 def noise_for(epsilon: Number | None, rho: Number | None, sensitivity: int) -> Laplace | Gaussian:
     """Laplace noise for a price in epsilon, Gaussian for one in rho."""
     if epsilon is not None and rho is None:
@@ -224,15 +213,13 @@ def noise_for(epsilon: Number | None, rho: Number | None, sensitivity: int) -> L
 
 def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
     """Bounds between which float64 places a row within one step; `limit` is the largest magnitude allowed."""
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 100).")
-    low, high = exact(bounds[0], "bounds"), exact(bounds[1], "bounds")
+    low, high = read_pair(bounds)
     if low >= high:
-        raise Misconfigured(f"`bounds` are {bounds[0]} and {bounds[1]}; the lower bound must be below the upper bound.")
+        raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound.")
     largest = max(abs(low), abs(high))
     if high - low < largest * _NARROWEST or not 1 / limit < largest < limit:
         raise Misconfigured(
-            f"`bounds` are {bounds[0]} and {bounds[1]}; float64 cannot tell enough values between them apart. "
+            f"`bounds` are {shown(bounds)}; float64 cannot tell enough values between them apart. "
             "Subtract a constant, or change the unit of measurement."
         )
     return low, high

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.moments.moment_intervals import Ends
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
@@ -57,13 +58,12 @@ from lapwing.mechanisms.moments.regression import (
 from lapwing.numbers import Number, count
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import short_repr
 
 _CELLS = 9
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PairMoments:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PairMoments(Value):
     """The covariance, the correlation and the least-squares line of two bounded columns, released together.
 
     Use:        how two bounded columns are related; also gives the mean and the variance of each. Fewer cells would
@@ -91,8 +91,6 @@ class PairMoments:
     rows_per_unit: int
     noise: Laplace | Gaussian
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -103,10 +101,8 @@ class PairMoments:
         rows_per_unit: int = 1,
     ) -> None:
         rows = count(rows_per_unit, "rows_per_unit")
-        object.__setattr__(self, "x_bounds", read_bounds(x_bounds, LARGEST_TO_SQUARE))
-        object.__setattr__(self, "y_bounds", read_bounds(y_bounds, LARGEST_TO_SQUARE))
-        object.__setattr__(self, "rows_per_unit", rows)
-        object.__setattr__(self, "noise", noise_for(epsilon, rho, rows * GRID))
+        self._set(x_bounds=read_bounds(x_bounds, LARGEST_TO_SQUARE), y_bounds=read_bounds(y_bounds, LARGEST_TO_SQUARE))
+        self._set(rows_per_unit=rows, noise=noise_for(epsilon, rho, rows * GRID))
 
     def __call__(self, x: Any, y: Any) -> PairRelease:
         """Both steps: the release of these rows."""
@@ -150,14 +146,12 @@ def covariance_error(noise: Laplace | Gaussian, area: float, confidence: Number 
     return area * min(0.5, 4.5 * bound / (size - _CELLS * bound) + 6 * ROUNDING * STEP)
 
 
-@dataclass(frozen=True, slots=True)
-class PairRelease:
+@dataclass(frozen=True, slots=True, repr=False)
+class PairRelease(Value):
     """Released cells of two columns, as one group."""
 
     cells: tuple[int, ...]
     mechanism: PairMoments
-
-    __repr__ = short_repr
 
     @property
     def count(self) -> float:

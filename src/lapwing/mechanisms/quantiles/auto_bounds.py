@@ -11,12 +11,12 @@ from flint import arb
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.quantiles.axis import read_counted
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import Pure
-from lapwing.privacy.phrases import short_repr
 
 MOST_EXPONENT = 1000
 """2^1000 and 2^-1000 are ordinary float64."""
@@ -25,8 +25,8 @@ _SPARED = 12  # units that may lie beyond the bound, times epsilon: a stop after
 _RATIO = Fraction(1, 2)  # the noise of a question is twice that of the bar: a scan that goes too far soon stops
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class AutoBounds:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class AutoBounds(Value):
     """Finds a power of two that few values reach, to clip them there.
 
     Use:        the clip of a sum or a mean whose values have no known bounds; where a bound is known, declare it. One
@@ -61,8 +61,6 @@ class AutoBounds:
     values_per_unit: int
     scan: GeometricSparse = field(repr=False, compare=False)
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -88,9 +86,8 @@ class AutoBounds:
             ratio=_RATIO,
             shift=0,
         )
-        for name, value in (("epsilon", price), ("first", low), ("last", high), ("values_per_unit", values)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "scan", scan)
+        self._set(epsilon=price, first=low, last=high, values_per_unit=values)
+        self._set(scan=scan)
 
     @property
     def loss(self) -> Pure:

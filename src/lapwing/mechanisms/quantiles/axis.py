@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import Value, read_pair
 from lapwing.noise import uniform_integer
 from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Number, exact, positive
@@ -35,6 +36,7 @@ MOST_ROWS = 1 << 42
 MOST_WEIGHT = 1 << 61
 """The largest weight of a histogram: 2 10^12 rows. With ranks and margins up to that, every loss fits int64."""
 _MOST_POINTS = 1 << 62
+_LARGEST_INTEGER = np.uint64((1 << 63) - 1)
 _DENSE = 1 << 22  # up to this many points are counted in a table; more are sorted
 LARGEST = Fraction(10**300)
 """What lies within is an ordinary float64."""
@@ -52,8 +54,8 @@ class Tally:
         return int(self.counts.sum())
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PointAxis:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PointAxis(Value):
     """The points low + k step, k = 0 .. size - 1. `whole`: the rows are integers, and so are the points."""
 
     low: Fraction
@@ -80,8 +82,7 @@ class PointAxis:
             )
         if max(abs(low), abs(high), 1 / width) > LARGEST:
             raise Misconfigured("`bounds` or `step` are too large for a float. Use another unit.")
-        for name, value in (("low", low), ("step", width), ("size", int(steps) + 1), ("whole", whole)):
-            object.__setattr__(self, name, value)
+        self._set(low=low, step=width, size=int(steps) + 1, whole=whole)
 
     def point(self, place: int) -> int | float:
         """The value at this place: an int if the rows are, else a float."""
@@ -90,18 +91,19 @@ class PointAxis:
 
     def tally(self, values: object, counts: object | None = None) -> Tally:
         """Counts rows: `values` holds one entry per row, or with `counts` any values and how many rows have each."""
-        array = _array(values)
-        places = self._places(array)
-        if counts is None:
-            return _count(places, self.size)
-        return add_weights(places, _weights(counts, array.size))
+        places = self.places(values)
+        return _count(places, self.size) if counts is None else add_weights(places, _weights(counts, places.size))
 
-    def _places(self, values: npt.NDArray[Any]) -> Integers:
+    def places(self, rows: object) -> Integers:
+        """The place of each row: a function of that row alone."""
+        values = _array(rows)
         if not values.size:  # without rows there is no type to check
             return np.zeros(0, np.int64)
         match values.dtype.kind:
             case "i" | "u" if self.whole:
-                return self._from_integers(values)
+                whole = np.minimum(values, _LARGEST_INTEGER) if values.dtype == np.uint64 else values
+                low = int(self.low)
+                return np.clip(whole.astype(np.int64), low, low + self.size - 1) - low
             case "i" | "u" | "f" if not self.whole:
                 return self._from_floats(values.astype(np.float64))
             case "f":
@@ -110,14 +112,6 @@ class PointAxis:
                 return self._from_each(values.tolist())
             case _:
                 raise _unreadable()
-
-    def _from_integers(self, values: npt.NDArray[Any]) -> Integers:
-        if values.dtype == np.uint64:
-            values = np.minimum(values, np.uint64((1 << 63) - 1))
-        low = int(self.low)
-        places: Integers = np.clip(values.astype(np.int64), low, low + self.size - 1)
-        places -= low
-        return places
 
     def _from_floats(self, values: npt.NDArray[np.float64]) -> Integers:
         if np.isnan(values).any():
@@ -159,14 +153,6 @@ def read_counted(
     if many.size and (many.min() < 0 or float(many.sum(dtype=np.float64)) >= MOST_WEIGHT):
         raise Misconfigured(f"`{names[1]}` must not be negative, nor add up to 2^61 or more.")
     return where, many
-
-
-def read_pair(bounds: object) -> tuple[Fraction, Fraction]:
-    """Reads two numbers, in any order."""
-    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
-    low, high = (exact(end, "bounds") for end in bounds)
-    return low, high
 
 
 def whole_numbers(values: object) -> Integers:

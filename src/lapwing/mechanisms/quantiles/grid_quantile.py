@@ -57,6 +57,7 @@ import numpy as np
 
 from lapwing.arrays import Integers
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.quantiles.axis import MOST_WEIGHT, Pieces, Tally, add_weights, pieces, read_counted
 from lapwing.mechanisms.scores import loss_within, shares
 from lapwing.noise import sample_heads
@@ -79,8 +80,8 @@ class Choice(NamedTuple):
     high: int
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Aim:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Aim(Value):
     """One quantile with its price: `estimate` and `interval` are the epsilons of the two steps; None is no interval."""
 
     at: Fraction
@@ -112,11 +113,9 @@ class Aim:
         second = None if interval is None else interval / (2 * moves)
         pairs = _odds(len(offsets(cells)) ** 2 - 1, confidence, flips)
         margin = None if second is None else weight_within(second, pairs)
-        known = (("at", at), ("cells", cells), ("flips", flips), ("estimate_rate", first), ("interval_rate", second))
-        for name, value in known:
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "kept", min(self.off(_KEPT), MOST_WEIGHT) if is_extreme(at) else 0)
-        object.__setattr__(self, "margin", margin if margin is not None and margin < MOST_WEIGHT else None)
+        self._set(at=at, cells=cells, flips=flips, estimate_rate=first, interval_rate=second)
+        self._set(kept=min(self.off(_KEPT), MOST_WEIGHT) if is_extreme(at) else 0)
+        self._set(margin=margin if margin is not None and margin < MOST_WEIGHT else None)
 
     def off(self, confidence: Fraction) -> int:
         """With this probability the estimate is off the rank T by at most this much weight."""

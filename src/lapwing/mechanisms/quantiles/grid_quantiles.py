@@ -12,18 +12,18 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import FINEST, LARGEST, read_pair, read_quantiles
+from lapwing.mechanisms.mechanism import Value, read_pair
+from lapwing.mechanisms.quantiles.axis import FINEST, LARGEST, read_quantiles
 from lapwing.mechanisms.quantiles.grid_quantile import MOST_CELLS, UNIT, Aim, is_extreme, read_histogram
 from lapwing.mechanisms.scores import at_least
 from lapwing.numbers import Number, count, exact, flag, inside_unit, positive, root_down
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.phrases import short_repr
 
 _HALF = Fraction(1, 2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QuantileTable:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class QuantileTable(Value):
     """Released quantiles: one row per group, one column per quantile; `lows` and `highs` are the interval ends.
 
     The confidence was fixed before the release, since it sets the ranks that the ends aim at.
@@ -34,16 +34,14 @@ class QuantileTable:
     highs: Floats
     confidence: Fraction | None
 
-    __repr__ = short_repr
-
     def intervals(self, confidence: Number = 0.95) -> tuple[Floats, Floats] | None:
         """The intervals if they hold at this confidence; None if they were released for less, or not at all."""
         asked = inside_unit(confidence, "confidence")
         return None if self.confidence is None or asked > self.confidence else (self.lows, self.highs)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class GridQuantiles:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class GridQuantiles(Value):
     """Releases quantiles of bounded values and an interval around each, from weights counted on a grid.
 
     Use:        medians, percentiles and approximate extremes (at 0 and 1) of a column, for one group or many, where an
@@ -87,8 +85,6 @@ class GridQuantiles:
     aims: tuple[Aim, ...]
     """The mechanism of each quantile."""
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -108,16 +104,14 @@ class GridQuantiles:
         """
         if (epsilon is None) == (rho is None):
             raise Misconfigured("no price is given. Pass either epsilon or rho, for example epsilon=0.1.")
-        object.__setattr__(self, "points", flag(points, "points"))
-        object.__setattr__(self, "cells", _read_cells(cells))
-        object.__setattr__(self, "bounds", _read_bounds(bounds, self.cells, self.points))
-        object.__setattr__(self, "at", read_quantiles(at, _read_quantile))
-        object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
-        object.__setattr__(self, "epsilon", None if epsilon is None else positive(epsilon, "epsilon"))
-        object.__setattr__(self, "rho", None if rho is None else positive(rho, "rho"))
-        object.__setattr__(self, "confidence", None if confidence is None else inside_unit(confidence, "confidence"))
-        object.__setattr__(self, "share", Fraction(1) if confidence is None else inside_unit(share, "share"))
-        object.__setattr__(self, "aims", self._aims())
+        self._set(points=flag(points, "points"), cells=_read_cells(cells))
+        self._set(bounds=_read_bounds(bounds, self.cells, self.points), at=read_quantiles(at, _read_quantile))
+        self._set(rows_per_unit=count(rows_per_unit, "rows_per_unit"))
+        self._set(epsilon=None if epsilon is None else positive(epsilon, "epsilon"))
+        self._set(rho=None if rho is None else positive(rho, "rho"))
+        self._set(confidence=None if confidence is None else inside_unit(confidence, "confidence"))
+        self._set(share=Fraction(1) if confidence is None else inside_unit(share, "share"))
+        self._set(aims=self._aims())
 
     @property
     def loss(self) -> Pure | ZCDP:

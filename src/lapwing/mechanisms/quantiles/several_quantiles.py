@@ -21,6 +21,7 @@ import numpy as np
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.quantiles.axis import FINEST, MOST_ROWS, Pieces, PointAxis, Tally, rank_losses, read_quantiles
 from lapwing.mechanisms.quantiles.single_quantile import read_share
 from lapwing.mechanisms.scores import at_least
@@ -28,7 +29,6 @@ from lapwing.noise import SYSTEM
 from lapwing.noise.bernoulli_exp import flip_exp
 from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange, Pure
-from lapwing.privacy.phrases import short_repr
 
 _STEPS = 64  # edges to each side of a rank
 
@@ -122,8 +122,8 @@ class PartQuantile:
     at: Fraction
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Quantiles:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Quantiles(Value):
     """Releases values near several quantiles, ascending like the quantiles.
 
     Use:        quartiles, deciles or percentiles at once; for a single one use Quantile, which errs less on ties.
@@ -161,8 +161,6 @@ class Quantiles:
     axis: PointAxis
     rows_per_unit: int
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -172,10 +170,8 @@ class Quantiles:
         step: Number | None = None,
         rows_per_unit: int = 1,
     ) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "at", _read_shares(at))
-        object.__setattr__(self, "axis", PointAxis(bounds, step))
-        object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
+        self._set(epsilon=positive(epsilon, "epsilon"), at=_read_shares(at), axis=PointAxis(bounds, step))
+        self._set(rows_per_unit=count(rows_per_unit, "rows_per_unit"))
         if self.axis.size > _MOST_POINTS:
             raise Misconfigured("`bounds` hold more than 2^42 points. Declare tighter bounds or a larger `step`.")
 

@@ -25,6 +25,7 @@ from lapwing.arrays import Floats
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import laplace_tail_bound
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.ranges.components import (
     MOST_COUNT,
     MOST_TABLE,
@@ -53,15 +54,14 @@ from lapwing.mechanisms.ranges.components import (
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, positive
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.phrases import short_repr
 
 _FINE = 30  # bits of the noise on a contrast: so fine that it is as good as normal
 _PARTS = 1 << 40  # shares of the price are whole multiples of 1 / _PARTS
 _SHORT = 1 << 22  # contrasts of counts up to MOST_COUNT fit into 64 bits if rows of T sum to no more
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Marginals:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Marginals(Value):
     """All asked tables of counts over sets of attributes under zCDP.
 
     Use:        many tables over pairs or triples of attributes under zCDP; under pure DP `LaplaceMarginals`; a single
@@ -92,8 +92,6 @@ class Marginals:
     rho: Fraction
     cells_per_unit: int
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -104,7 +102,7 @@ class Marginals:
         cells_per_unit: int = 1,
     ) -> None:
         set_tables(self, sizes, sets, ways, cells_per_unit)
-        object.__setattr__(self, "rho", positive(rho, "rho"))
+        self._set(rho=positive(rho, "rho"))
 
     @property
     def loss(self) -> ZCDP:
@@ -167,8 +165,8 @@ class Marginals:
         return [(part, *noise[part]) for part in subsets(asked) if part in noise]
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class LaplaceMarginals:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class LaplaceMarginals(Value):
     """All asked tables of counts over sets of attributes under pure DP.
 
     Use:        many tables over pairs or triples of attributes under pure DP; under zCDP `Marginals`; a single table,
@@ -193,8 +191,6 @@ class LaplaceMarginals:
     epsilon: Fraction
     cells_per_unit: int
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -205,7 +201,7 @@ class LaplaceMarginals:
         cells_per_unit: int = 1,
     ) -> None:
         set_tables(self, sizes, sets, ways, cells_per_unit)
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        self._set(epsilon=positive(epsilon, "epsilon"))
 
     @property
     def loss(self) -> Pure:

@@ -30,12 +30,12 @@ from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
+from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.ranges.components import outside
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, positive
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.phrases import short_repr
 
 _FINE = 1 << 20
 
@@ -100,15 +100,13 @@ class RangeMechanism(Protocol):
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RangeRelease:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RangeRelease(Value):
     """Noisy counts of every range of cells, all from one release. They may be negative; `cdf` is not."""
 
     sums: Floats
     """The sum of the first k cells, k = 0, ..., size."""
     mechanism: RangeMechanism
-
-    __repr__ = short_repr
 
     def range(self, low: int, high: int) -> float:
         """How many lie in the cells low, ..., high - 1."""
@@ -145,8 +143,8 @@ class RangeRelease:
         return shares
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PrefixSums:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PrefixSums(Value):
     """All prefix sums of a vector of counts under zCDP.
 
     Use:        a distribution function, quantiles or ranges under zCDP; under pure DP `Ranges`; a single range, its
@@ -170,12 +168,9 @@ class PrefixSums:
     cells_per_unit: int
     alike: ClassVar[bool] = False
 
-    __repr__ = short_repr
-
     def __init__(self, *, size: int, rho: Number, cells_per_unit: int = 1) -> None:
-        object.__setattr__(self, "size", read_size(size, "size"))
-        object.__setattr__(self, "rho", positive(rho, "rho"))
-        object.__setattr__(self, "cells_per_unit", count(cells_per_unit, "cells_per_unit"))
+        self._set(size=read_size(size, "size"), rho=positive(rho, "rho"))
+        self._set(cells_per_unit=count(cells_per_unit, "cells_per_unit"))
 
     @property
     def loss(self) -> ZCDP:
@@ -229,8 +224,8 @@ class PrefixSums:
         return weights
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Ranges:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Ranges(Value):
     """All ranges of a vector of counts under pure DP.
 
     Use:        ranges, prefixes or quantiles of many cells under pure DP; up to about 40 cells it is the plain
@@ -259,15 +254,12 @@ class Ranges:
     """The size of a block on each level, from 1 upwards."""
     alike: ClassVar[bool] = True
 
-    __repr__ = short_repr
-
     def __init__(self, *, size: int, epsilon: Number, cells_per_unit: int = 1, fanout: int | None = None) -> None:
         cells = read_size(size, "size")
-        object.__setattr__(self, "size", cells)
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "cells_per_unit", count(cells_per_unit, "cells_per_unit"))
+        self._set(size=cells, epsilon=positive(epsilon, "epsilon"))
+        self._set(cells_per_unit=count(cells_per_unit, "cells_per_unit"))
         blocks = _best_blocks(cells) if fanout is None else _powers(count(fanout, "fanout", least=2), cells)
-        object.__setattr__(self, "blocks", blocks)
+        self._set(blocks=blocks)
 
     @property
     def loss(self) -> Pure:

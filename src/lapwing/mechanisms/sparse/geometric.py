@@ -12,19 +12,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import PureMechanism
 from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks, margin
 from lapwing.mechanisms.sparse.sparse_run import Run
 from lapwing.numbers import Enclosure, Number, count, exact, flag, ordinary, positive
-from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
-from lapwing.privacy.phrases import short_repr
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
 _STEPS = 8  # towards the ratio, which barely moves after two
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class GeometricSparse:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class GeometricSparse(PureMechanism):
     """Reports which of many values are above a threshold, with less noise than the textbook.
 
     Use:        for questions that come one after another, most of them below; the best sparse vector here. If all
@@ -66,8 +65,6 @@ class GeometricSparse:
     crossing: Crossing = field(repr=False, compare=False)
     """The comparison in whole numbers, with its noise."""
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -82,19 +79,15 @@ class GeometricSparse:
         ratio: Number | None = None,
         shift: Number | None = None,
     ) -> None:
-        object.__setattr__(self, "threshold", exact(threshold, "threshold"))
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "answers", count(answers, "answers"))
-        object.__setattr__(self, "queries", count(queries, "queries"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
-        object.__setattr__(self, "monotone", flag(monotone, "monotone"))
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
-        object.__setattr__(self, "reals", flag(reals, "reals"))
+        self._set(threshold=exact(threshold, "threshold"), epsilon=positive(epsilon, "epsilon"))
+        self._set(answers=count(answers, "answers"), queries=count(queries, "queries"))
+        self._set(sensitivity=positive(sensitivity, "sensitivity"), monotone=flag(monotone, "monotone"))
+        self._set(neighbours=read_neighbours(neighbours), reals=flag(reals, "reals"))
         _require_relation(neighbours, self.monotone)
-        object.__setattr__(self, "ratio", self._best_ratio() if ratio is None else positive(ratio, "ratio"))
-        object.__setattr__(self, "shift", self._best_shift() if shift is None else exact(shift, "shift"))
+        self._set(ratio=self._best_ratio() if ratio is None else positive(ratio, "ratio"))
+        self._set(shift=self._best_shift() if shift is None else exact(shift, "shift"))
         ordinary(1 + abs(self.shift), "shift")
-        object.__setattr__(self, "crossing", self._crossing())
+        self._set(crossing=self._crossing())
 
     def start(self) -> Run:
         """A run: ask it `above(value)` for one value after another. Every start costs `loss`.
@@ -102,10 +95,6 @@ class GeometricSparse:
         `queries` is the number you expect. It sets the shift only; the guarantee holds for any number.
         """
         return Run(self.crossing, self.loss)
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
 
     @property
     def split(self) -> tuple[Fraction, Fraction]:
