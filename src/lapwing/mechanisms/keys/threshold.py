@@ -18,21 +18,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.keys.key_loss import (
-    TAIL_SHARE,
-    edge_of,
-    gaussian_loss,
-    gaussian_margin,
-    gaussian_tail,
-    gaussian_tails,
-    laplace_margin,
-    laplace_tail_up,
-    laplace_tails,
-    read_counts,
-    read_delta,
-    read_keys,
-    share_of_key,
-)
+from lapwing.mechanisms.keys import key_loss
 from lapwing.mechanisms.mechanism import Value, read_epsilon
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
@@ -88,7 +74,7 @@ class CountThreshold(Value, ABC):
 
     def release(self, counts: object) -> Shown:
         """Which keys are shown, and their noisy counts."""
-        held = read_counts(counts)
+        held = key_loss.read_counts(counts)
         noisy = saturating_sum(held, self.draw(held.size))
         keep = (held > 0) & (noisy > self.threshold)
         at = np.flatnonzero((held > 0) & (noisy == self.threshold))
@@ -117,7 +103,7 @@ class CountThreshold(Value, ABC):
     def interval(self, noisy: object, confidence: Number = 0.95) -> tuple[Integers, Integers]:
         """For each noisy count that was released, the least and the largest true count; lemma (interval)."""
         outside = _outside(confidence)
-        seen, place = np.unique(read_counts(noisy, "noisy"), return_inverse=True)
+        seen, place = np.unique(key_loss.read_counts(noisy, "noisy"), return_inverse=True)
         if seen.size and seen[0] < self.threshold + (not self.edge):
             raise Misconfigured("`noisy` holds a count that is too small to have been released here.")
         t, far = self.threshold, seen + math.ceil(_EXTENT * self.width) + 1
@@ -166,13 +152,13 @@ class LaplaceThreshold(CountThreshold):
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
         price, exact_delta, kappa = (
             read_epsilon(epsilon),
-            read_delta(delta),
-            read_keys(keys_per_unit),
+            key_loss.read_delta(delta),
+            key_loss.read_keys(keys_per_unit),
         )
-        scale, share = kappa / price, share_of_key(exact_delta, kappa)
+        scale, share = kappa / price, key_loss.share_of_key(exact_delta, kappa)
         self._set(loss=Approximate(price, exact_delta), keys_per_unit=kappa, scale=scale)
-        self._set(threshold=laplace_margin(scale, share))
-        self._set(edge=edge_of(partial(laplace_tail_up, scale), self.threshold, share))
+        self._set(threshold=key_loss.laplace_margin(scale, share))
+        self._set(edge=key_loss.edge_of(partial(key_loss.laplace_tail_up, scale), self.threshold, share))
 
     @property
     def width(self) -> float:
@@ -184,7 +170,7 @@ class LaplaceThreshold(CountThreshold):
 
     def tails(self, m: Integers) -> Floats:
         """P[Z >= m] in float64."""
-        return laplace_tails(self.scale, m)
+        return key_loss.laplace_tails(self.scale, m)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -212,13 +198,13 @@ class GaussianThreshold(CountThreshold):
     def __init__(
         self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int = 1
     ) -> None:
-        kappa = read_keys(keys_per_unit)
+        kappa = key_loss.read_keys(keys_per_unit)
         distance = Fraction(math.isqrt((kappa << 80) - 1) + 1, 1 << 40)  # sqrt(kappa), rounded up
-        loss, variance = gaussian_loss(epsilon, delta, rho, distance, Fraction(kappa), kappa)
+        loss, variance = key_loss.gaussian_loss(epsilon, delta, rho, distance, Fraction(kappa), kappa)
         self._set(loss=loss, keys_per_unit=kappa, variance=variance)
-        share = share_of_key(loss.delta, kappa)
-        self._set(threshold=gaussian_margin(variance, share))
-        self._set(edge=edge_of(partial(gaussian_tail, variance), self.threshold, share))
+        share = key_loss.share_of_key(loss.delta, kappa)
+        self._set(threshold=key_loss.gaussian_margin(variance, share))
+        self._set(edge=key_loss.edge_of(partial(key_loss.gaussian_tail, variance), self.threshold, share))
 
     @property
     def width(self) -> float:
@@ -230,7 +216,7 @@ class GaussianThreshold(CountThreshold):
 
     def tails(self, m: Integers) -> Floats:
         """P[Z >= m] in float64."""
-        return gaussian_tails(self.variance, m)
+        return key_loss.gaussian_tails(self.variance, m)
 
 
 def _outside(confidence: Number) -> float:
@@ -238,7 +224,7 @@ def _outside(confidence: Number) -> float:
     exact_confidence = inside_unit(confidence, "confidence")
     if exact_confidence > MOST_CONFIDENCE:
         raise Misconfigured(f"`confidence` is {shown(confidence)}; it must be at most 1 - 1e-15. Pass less.")
-    return float(1 - exact_confidence) * (1 - 3 * TAIL_SHARE)
+    return float(1 - exact_confidence) * (1 - 3 * key_loss.TAIL_SHARE)
 
 
 def _first(holds: Callable[[Integers], Flags], low: Integers, high: Integers) -> Integers:

@@ -20,20 +20,24 @@ Checked by: tests/mechanisms/moments/test_pair_moments.py
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
 from typing import Any, ClassVar
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.mechanism import Value
-from lapwing.mechanisms.moments.moment_intervals import Ends
+from lapwing.mechanisms.moments import regression
+from lapwing.mechanisms.moments.moment_intervals import Band, Ends
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST_TO_SQUARE,
     STEP,
+    CellArrays,
     Steps,
     add_noise,
     counts,
@@ -42,18 +46,6 @@ from lapwing.mechanisms.moments.moment_values import (
     read_bounds,
     single_interval,
     steps,
-)
-from lapwing.mechanisms.moments.regression import (
-    ROUNDING,
-    PairCells,
-    correlation_intervals,
-    correlations,
-    covariance_intervals,
-    covariances,
-    intercept_intervals,
-    intercepts,
-    slope_intervals,
-    slopes,
 )
 from lapwing.numbers import Number, count
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
@@ -113,9 +105,9 @@ class PairMoments(Value):
         return self.noise.loss
 
     @property
-    def columns(self) -> PairCells:
+    def columns(self) -> regression.PairCells:
         """What the functions of regression.py need, for many groups."""
-        return PairCells(self.noise, self.x_bounds, self.y_bounds)
+        return regression.PairCells(self.noise, self.x_bounds, self.y_bounds)
 
     def cells(self, x: Any, y: Any) -> tuple[int, ...]:
         """The sums of the cells of these rows, exactly; those of one x cell stand next to each other."""
@@ -135,15 +127,14 @@ class PairMoments(Value):
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
         """With this probability the covariance is off by at most this, if there are at least `rows` rows."""
-        return covariance_error(self.noise, self.columns.area, confidence, rows=rows)
-
-
-def covariance_error(noise: Laplace | Gaussian, area: float, confidence: Number = 0.95, *, rows: int) -> float:
-    """The error of a covariance under any noise, `area` = product of the ranges: see `PairMoments`."""
-    size, bound = count(rows, "rows") * GRID, noise.error(confidence, simultaneous=_CELLS)
-    if size <= _CELLS * bound:
-        return area / 2
-    return area * min(0.5, 4.5 * bound / (size - _CELLS * bound) + 6 * ROUNDING * STEP)
+        size, bound, area = (
+            count(rows, "rows") * GRID,
+            self.noise.error(confidence, simultaneous=_CELLS),
+            self.columns.area,
+        )
+        if size <= _CELLS * bound:
+            return area / 2
+        return area * min(0.5, 4.5 * bound / (size - _CELLS * bound) + 6 * regression.ROUNDING * STEP)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,35 +150,41 @@ class PairRelease(Value):
 
     @property
     def covariance(self) -> float:
-        return float(covariances(self.mechanism.columns, one_group(self.cells))[0])
+        return self._value(regression.covariances)
 
     @property
     def correlation(self) -> float:
-        return float(correlations(self.mechanism.columns, one_group(self.cells))[0])
+        return self._value(regression.correlations)
 
     @property
     def slope(self) -> float:
-        return float(slopes(self.mechanism.columns, one_group(self.cells))[0])
+        return self._value(regression.slopes)
 
     @property
     def intercept(self) -> float:
-        return float(intercepts(self.mechanism.columns, one_group(self.cells))[0])
+        return self._value(regression.intercepts)
 
     def covariance_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the covariance of the clipped rows with this probability."""
-        return single_interval(covariance_intervals(self.mechanism.columns, one_group(self.cells), confidence))
+        return self._interval(regression.covariance_intervals, confidence)
 
     def correlation_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the correlation of the clipped rows with this probability, if they have one."""
-        return single_interval(correlation_intervals(self.mechanism.columns, one_group(self.cells), confidence))
+        return self._interval(regression.correlation_intervals, confidence)
 
     def slope_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the slope of y over x with this probability, if the rows have one."""
-        return single_interval(slope_intervals(self.mechanism.columns, one_group(self.cells), confidence))
+        return self._interval(regression.slope_intervals, confidence)
 
     def intercept_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the intercept of the same line with this probability, if the rows have one."""
-        return single_interval(intercept_intervals(self.mechanism.columns, one_group(self.cells), confidence))
+        return self._interval(regression.intercept_intervals, confidence)
+
+    def _value(self, statistic: Callable[[regression.PairCells, CellArrays], Floats]) -> float:
+        return float(statistic(self.mechanism.columns, one_group(self.cells))[0])
+
+    def _interval(self, intervals: Callable[..., Band], confidence: Number) -> Ends:
+        return single_interval(intervals(self.mechanism.columns, one_group(self.cells), confidence))
 
 
 def row_cells(a: Steps, b: Steps) -> list[Steps]:
