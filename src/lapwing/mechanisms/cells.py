@@ -7,7 +7,6 @@ never be seen in the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -48,7 +47,6 @@ class NoisyCells:
     noise: Noise
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """The same columns with noise."""
         return tuple(narrowed(c.astype(object) + self.noise.draw(c.size).astype(object)) for c in columns)
 
     def check(self) -> None:
@@ -93,22 +91,21 @@ def unit_powers(price: Loss, powers: tuple[int, int], *, values_per_unit: int) -
 
 @dataclass(frozen=True, slots=True)
 class BestGroups:
-    """Instead of its cell each group gets its place: k for the best, then k - 1, ..., 1, and 0 for all others.
+    """Gives each group its rank instead of its cell: k for the best, then k - 1, ..., 1, and 0 for all others.
 
-    Of the smallest the places are negative, so that sorting as the question says shows the chosen ones in their order.
+    Ranks of the smallest are negative, so that sorting as the question says shows the chosen ones in their order.
     """
 
     choice: TopK
     largest: bool
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """One column of places."""
         (cells,) = columns
         sign = 1 if self.largest else -1
         chosen = self.choice.choose(range(cells.size), sign * cells.astype(object))
-        places = np.zeros(cells.size, np.int64)
-        places[chosen] = sign * np.arange(self.choice.k, 0, -1)
-        return (places,)
+        ranks = np.zeros(cells.size, np.int64)
+        ranks[chosen] = sign * np.arange(self.choice.k, 0, -1)
+        return (ranks,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +115,11 @@ class CellQuantiles:
     quantiles: GridQuantiles
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """Three columns a quantile: the value and the ends of its interval, in each group."""
-        table = self.quantiles.release(_histograms(columns, groups))
+        places, cells, weights = columns
+        order = np.argsort(places, kind="stable")
+        ends = np.searchsorted(places[order], np.arange(groups + 1)).tolist()
+        parts = (order[first:last] for first, last in pairwise(ends))
+        table = self.quantiles.release((cells[part], weights[part]) for part in parts)
         sides = (table.values, table.lows, table.highs)
         return tuple(side[:, i] for i in range(len(self.quantiles.at)) for side in sides)
 
@@ -136,7 +136,6 @@ class NoisyRanges:
         return ((0,),)
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """The noisy sums."""
         return (self.mechanism.release(columns[0]).sums,)
 
 
@@ -148,14 +147,12 @@ class NoisyMarginals:
 
     @property
     def measured(self) -> tuple[Set, ...]:
-        """The tables that are read, by the numbers of their axes."""
         return self.mechanism.measured
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """The noisy tables."""
         sizes, pairs = self.mechanism.sizes, zip(self.measured, columns, strict=True)
-        released = self.mechanism.release({one: flat.reshape([sizes[i] for i in one]) for one, flat in pairs})
-        return tuple(released.tables[one].ravel() for one in self.mechanism.sets)
+        released = self.mechanism.release({axes: flat.reshape([sizes[i] for i in axes]) for axes, flat in pairs})
+        return tuple(released.tables[axes].ravel() for axes in self.mechanism.sets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +174,3 @@ def narrowed(noisy: Cells) -> Cells:
     values = noisy.tolist()
     fits = not values or (min(values) > -_NARROW and max(values) < _NARROW)
     return noisy.astype(np.int64 if fits else object)
-
-
-def _histograms(columns: CellColumns, groups: int) -> Iterator[tuple[Cells, Cells]]:
-    """The cells and weights of each group in turn."""
-    place, cells, weights = columns
-    order = np.argsort(place, kind="stable")
-    ends = np.searchsorted(place[order], np.arange(groups + 1))
-    for first, last in pairwise(ends.tolist()):
-        yield cells[order[first:last]], weights[order[first:last]]

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
-from lapwing.numbers import exact, ordinary, positive, shown
+from lapwing.numbers import exact, flag, ordinary, positive, shown
 from lapwing.privacy.loss import Pure
+from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.phrases import short_repr
 
 _MOST_EPSILON = 700
@@ -41,6 +42,24 @@ def read_epsilon(epsilon: object) -> Fraction:
     if value > _MOST_EPSILON:
         raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less.")
     return ordinary(value, "epsilon")
+
+
+def read_monotone(monotone: object, neighbours: object) -> bool:
+    """Reads whether a step of these neighbours moves all scores the same way."""
+    if flag(monotone, "monotone") and neighbours is Neighbours.CHANGE_ONE:
+        raise Misconfigured(
+            "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it may "
+            "lower one score and raise another. Leave monotone=False, or use Neighbours.ADD_OR_REMOVE."
+        )
+    return bool(monotone)
+
+
+def read_secret(value: object, refusal: str) -> Fraction:
+    """Reads a number of the data: no message shows it."""
+    try:
+        return exact(value, "value")
+    except Misconfigured:
+        raise Misconfigured(refusal) from None
 
 
 def read_pair(bounds: object) -> tuple[Fraction, Fraction]:

@@ -73,17 +73,13 @@ def _round_up(pairs: Floats) -> Floats:
 def _chernoff(kinds: Floats, times: Repetitions, outside: float) -> float:
     """The best x over a few t with 2 e^(-t x) E[e^(t W)] = outside."""
     weight, half = kinds[0], 0.5 / kinds[1]
-    found = []
+    bounds = []
     for part in (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98):
         t = part / float((weight * kinds[1]).max())
-        ratio = _sinh_ratio(weight * t / 2, half)
-        found.append((math.log(2 / outside) - float((times * np.log1p(-ratio * ratio)).sum())) / t)
-    return min(found)
-
-
-def _sinh_ratio(a: Floats, b: Floats) -> Floats:
-    """sinh(a) / sinh(b) for 0 <= a <= b."""
-    return np.exp(a - b) * np.expm1(-2 * a) / np.expm1(-2 * b)
+        tilt = weight * t / 2
+        ratio = np.exp(tilt - half) * np.expm1(-2 * tilt) / np.expm1(-2 * half)  # sinh(tilt) / sinh(half)
+        bounds.append((math.log(2 / outside) - float((times * np.log1p(-ratio * ratio)).sum())) / t)
+    return min(bounds)
 
 
 def _by_fourier(kinds: Floats, times: Repetitions, outside: float, most: float) -> float:

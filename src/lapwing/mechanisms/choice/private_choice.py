@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import Value
+from lapwing.mechanisms.mechanism import Value, read_secret
 from lapwing.mechanisms.scores import at_least
 from lapwing.noise import sample_bernoulli, uniform_integer
-from lapwing.numbers import Number, exact, inside_unit
+from lapwing.numbers import Number, inside_unit
 from lapwing.privacy.loss import Loss, Pure
 
 
@@ -86,7 +86,5 @@ class BestOf(Value):
     def _run(self, data: Any) -> tuple[Fraction, int, Any]:
         place = uniform_integer(len(self.mechanisms))
         result = self.mechanisms[place](data)
-        try:
-            return exact(self.score(result), "score"), place, result
-        except Misconfigured:
-            raise Misconfigured("a score is not a finite number; `score` must return one for every result.") from None
+        refusal = "a score is not a finite number; `score` must return one for every result."
+        return read_secret(self.score(result), refusal), place, result

@@ -91,7 +91,7 @@ class RandomizedResponse(PureMechanism):
 
     def law(self) -> tuple[tuple[Enclosure, ...], ...]:
         """Proven bounds: row i, column j holds P[the answer is answers[j]], given that the truth is answers[i]."""
-        (truth, other) = self._chances()
+        truth, other = self._chances()
         places = range(len(self.answers))
         return tuple(tuple(truth if i == j else other for j in places) for i in places)
 
@@ -128,10 +128,9 @@ class RandomizedResponse(PureMechanism):
         return Share(share, math.sqrt(variance / n) / margin, low, high)
 
     def _chances(self) -> tuple[Enclosure, Enclosure]:
-        """BoundsAt of p and of q."""
+        """Enclosures of p and of q."""
         if self.truthful is not None:
-            lie = 1 - self.truthful
-            return (self.truthful, self.truthful), (lie, lie)
+            return (self.truthful, self.truthful), (1 - self.truthful, 1 - self.truthful)
         truth, other, *_ = shares(np.minimum(np.arange(len(self.answers)), 1), self.epsilon)
         return truth, other
 
@@ -166,7 +165,8 @@ class RandomizedResponse(PureMechanism):
     def _places(self, values: Any) -> Places:
         """Where each value stands in `answers`."""
         place = {answer: i for i, answer in enumerate(self.answers)}
-        flat = values.ravel().tolist() if isinstance(values, np.ndarray) else _as_list(values)
+        listed = values.to_pylist() if hasattr(values, "to_pylist") else values
+        flat = listed.ravel().tolist() if isinstance(listed, np.ndarray) else listed
         try:
             places = np.array([place[value] for value in flat], np.int64)
         except (KeyError, TypeError):
@@ -180,7 +180,9 @@ class RandomizedResponse(PureMechanism):
         if isinstance(given, list):
             return [self.answers[i] for i in places.tolist()]
         if isinstance(given, np.ndarray):
-            return _as_array(self.answers)[places]
+            one_type = set(map(type, self.answers)) in ({bool}, {int}, {float}, {str})
+            answers = np.array(self.answers) if one_type else np.fromiter(self.answers, object, len(self.answers))
+            return answers[places]
         import pyarrow as pa
 
         return pa.array(list(self.answers)).take(pa.array(places))
@@ -201,15 +203,3 @@ def _distinct(answers: object) -> tuple[Hashable, ...]:
 
 def _is_many(value: object) -> bool:
     return isinstance(value, list | np.ndarray) or hasattr(value, "to_pylist")
-
-
-def _as_list(values: Any) -> list[Any]:
-    return values if isinstance(values, list) else list(values.to_pylist())
-
-
-def _as_array(answers: tuple[Hashable, ...]) -> npt.NDArray[Any]:
-    """The answers as a numpy array of their own type, or of objects if they differ in type or are not scalars."""
-    kinds = set(map(type, answers))
-    if kinds <= {bool} or kinds <= {int} or kinds <= {float} or kinds <= {str}:
-        return np.array(answers)
-    return np.fromiter(answers, object, len(answers))

@@ -66,7 +66,6 @@ class TopK(Selection):
 
     @property
     def once(self) -> Exponential | PermuteAndFlip:
-        """The mechanism of one choice."""
         made = PermuteAndFlip if self.peeling else Exponential
         return made(
             epsilon=self.epsilon / self.k,
@@ -116,7 +115,6 @@ class TopK(Selection):
     def _longer(
         self, chosen: tuple[int, ...], so_far: Enclosure, utilities: list[Fraction]
     ) -> list[tuple[tuple[int, ...], Enclosure]]:
-        """The lists that are one longer, with their bounds."""
         left = [i for i in range(len(utilities)) if i not in chosen]
         law = self.once.law([utilities[i] for i in left])
         return [((*chosen, i), (so_far[0] * low, so_far[1] * high)) for i, (low, high) in zip(left, law, strict=True)]

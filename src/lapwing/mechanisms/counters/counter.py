@@ -112,7 +112,6 @@ class BinaryCounter(PureMechanism, _Counter):
         self._set(steps_per_unit=count(steps_per_unit, "steps_per_unit"))
 
     def noise(self, horizon: int) -> Laplace:
-        """The noise added to every block of an epoch of this many steps."""
         return Laplace(epsilon=self.epsilon, sensitivity=self.steps_per_unit * horizon.bit_length())
 
     def totals(self, horizon: int) -> _Totals:
@@ -164,7 +163,6 @@ class ToeplitzCounter(_Counter):
         return _Rows(self.variance(horizon), horizon)
 
     def error(self, step: int, confidence: Number = 0.95) -> float:
-        """With this probability the total at this step is off by at most this."""
         parts = self._epochs(step)
         least = min(self.variance(length) for _, length in parts)
         stretch = [math.sqrt(self.variance(length) / least) for _, length in parts]
@@ -187,7 +185,6 @@ class CounterRun(PaidRun[float]):
 
     @property
     def step(self) -> int:
-        """How many increments were added."""
         return self._step
 
     def add(self, increment: int) -> float:

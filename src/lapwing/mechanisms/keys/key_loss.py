@@ -58,7 +58,7 @@ from lapwing.mechanisms.additive.laplace import laplace_tail
 from lapwing.mechanisms.mechanism import read_epsilon
 from lapwing.mechanisms.scores import least_whole
 from lapwing.noise.noise_table import NoiseLaw, require_supported
-from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
+from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, round_up, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 
 MOST_KEYS = 10**9
@@ -93,7 +93,6 @@ def read_delta(delta: Number) -> Fraction:
 
 
 def read_keys(keys: object) -> int:
-    """How many keys a unit holds at most."""
     most = count(keys, "keys_per_unit")
     if most > MOST_KEYS:
         raise Misconfigured(f"`keys_per_unit` is {shown(most)}; at most {MOST_KEYS:,} are supported. Sample them down.")
@@ -133,7 +132,7 @@ def gaussian_margin(variance: Fraction, share: Fraction) -> int:
 def gaussian_tail(variance: Fraction, m: int) -> Fraction:
     """An upper bound of P[Z >= m], m >= 1, by lemma (tail)."""
     if variance <= _SUMMED**2:
-        return enclose(lambda: _weight_from(variance, m) / _least_total(variance))[1]
+        return enclose(lambda: _tail_ball(variance, m))[1]
     if m <= 1 or (m - Fraction(1, 2)) ** 2 < variance:
         return Fraction(1, 2)  # P[Z >= 1] <= 1/2 by symmetry
     return enclose(lambda: (ball(m - Fraction(1, 2)) / ball(2 * variance).sqrt()).erfc() / 2)[1]
@@ -165,9 +164,9 @@ def _proportional_variance(epsilon: Fraction, delta: Fraction, distance: Fractio
     if size == 1:  # then y is 0 or 1, and nothing is left to prove
         return variance
     convex = enclose(lambda: ball((distance / epsilon) ** 2) * ((1 + ball(epsilon) ** 2).sqrt() + 1) / 2)[1]
-    variance = max(variance, _round_up(convex))
+    variance = max(variance, round_up(convex, digits=9))
     while not _is_proportional(variance, epsilon, delta, distance, size):
-        variance = _round_up(variance * Fraction(257, 256))
+        variance = round_up(variance * Fraction(257, 256), digits=9)
     return variance
 
 
@@ -218,22 +217,15 @@ def _tail_table(variance: Fraction) -> Floats:
     return tails
 
 
-def _weight_from(variance: Fraction, m: int) -> arb:
-    """W(m) of lemma (tail): terms down to e^-90 of the first, the rest by a geometric series."""
-    total, z = arb(0), m
+def _tail_ball(variance: Fraction, m: int) -> arb:
+    """Lemma (tail), with terms of W(m) down to e^-90 of the first; a geometric series covers the rest."""
+
+    def weight(z: int) -> arb:
+        return (-ball(Fraction(z * z) / (2 * variance))).exp()
+
+    weights, z = arb(0), m
     while z * z - m * m <= 180 * variance:
-        total += (-ball(Fraction(z * z) / (2 * variance))).exp()
+        weights += weight(z)
         z += 1
-    rest = (-ball(Fraction(z * z) / (2 * variance))).exp() / (1 - (-ball(Fraction(z) / variance)).exp())
-    return total + rest
-
-
-def _least_total(variance: Fraction) -> arb:
-    """A lower bound of the sum over all integers."""
-    poisson = (2 * arb.pi() * ball(variance)).sqrt()
-    return poisson.max(1 + 2 * (-ball(1 / (2 * variance))).exp())
-
-
-def _round_up(variance: Fraction) -> Fraction:
-    """A multiple of 2^-30 at or above."""
-    return Fraction(math.ceil(variance * (1 << 30)), 1 << 30)
+    rest = weight(z) / (1 - (-ball(Fraction(z) / variance)).exp())
+    return (weights + rest) / (2 * arb.pi() * ball(variance)).sqrt().max(1 + 2 * weight(1))

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from lapwing.arrays import Flags, Integers
+from lapwing.arrays import Flags
 from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms.keys.key_loss import read_counts, read_delta, read_keys
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
@@ -73,10 +73,9 @@ class TruncatedGeometric(Value):
         held = np.minimum(read_counts(counts), len(table) - 1)
         order = np.argsort(held.astype(np.uint16) if len(table) <= 1 << 16 else held, kind="stable")
         keep = np.empty(held.size, np.bool_)
-        start = 0
-        for value, times in zip(*_runs(held[order]), strict=True):
-            keep[order[start : start + times]] = sample_bernoulli(Fraction(table[value], 1 << bits), times)
-            start += times
+        values, starts = np.unique(held[order], return_index=True)
+        for value, part in zip(values.tolist(), np.split(order, starts[1:]), strict=False):
+            keep[part] = sample_bernoulli(Fraction(table[value], 1 << bits), part.size)
         return keep
 
     def probability(self, units: int) -> Fraction:
@@ -85,7 +84,6 @@ class TruncatedGeometric(Value):
         return Fraction(table[min(count(units, "units", least=0), len(table) - 1)], 1 << bits)
 
     def half(self) -> int:
-        """The number of units at which a key is shown at least half of the time."""
         return self.error(Fraction(1, 2))
 
     def error(self, confidence: Number = 0.95) -> int:
@@ -167,9 +165,3 @@ def _check(p: int, q: int, grown: int, scaled_delta: int, one: int, more: int) -
     """The inequalities of the proof, for one step from p to q."""
     if not (p < q and q << more <= grown * p + scaled_delta and one - p << more <= grown * (one - q) + scaled_delta):
         raise Bug("a step of the truncated geometric rule breaks its guarantee")
-
-
-def _runs(ordered: Integers) -> tuple[list[int], list[int]]:
-    """The values of a sorted array, and how often each occurs."""
-    values, times = np.unique(ordered, return_counts=True)
-    return values.tolist(), times.tolist()

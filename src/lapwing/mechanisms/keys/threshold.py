@@ -82,7 +82,6 @@ class CountThreshold(Value, ABC):
         return Shown(keep, noisy[keep])
 
     def keep(self, counts: object) -> Flags:
-        """Which keys are shown, without their counts."""
         return self.release(counts).keep
 
     def probability(self, units: int) -> float:
@@ -165,11 +164,9 @@ class LaplaceThreshold(CountThreshold):
         return float(self.scale)
 
     def draw(self, count: int) -> Integers:
-        """Draws integer noise."""
         return sample_laplace(self.scale, count)
 
     def tails(self, m: Integers) -> Floats:
-        """P[Z >= m] in float64."""
         return key_loss.laplace_tails(self.scale, m)
 
 
@@ -211,11 +208,9 @@ class GaussianThreshold(CountThreshold):
         return math.sqrt(self.variance)
 
     def draw(self, count: int) -> Integers:
-        """Draws integer noise."""
         return sample_gaussian(self.variance, count)
 
     def tails(self, m: Integers) -> Floats:
-        """P[Z >= m] in float64."""
         return key_loss.gaussian_tails(self.variance, m)
 
 

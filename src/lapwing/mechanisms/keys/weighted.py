@@ -78,13 +78,11 @@ class WeightedGaussian(Value):
         return _weight(held)
 
     def keep(self, totals: object) -> Flags:
-        """Which keys are shown."""
         weights = key_loss.read_counts(totals, "totals")
         noisy = saturating_sum(weights, sample_gaussian(self.variance, weights.size))
         return (weights > 0) & (noisy > self.threshold)
 
     def probability(self, total: int) -> float:
-        """The chance that a key of this weight is shown."""
         weight = count(total, "total", least=0)
         return (
             float(key_loss.gaussian_tails(self.variance, np.array([self.threshold + 1 - weight]))[0]) if weight else 0.0

@@ -65,7 +65,6 @@ class BoundedGrid(PointAxis):
         return self.size - 1
 
     def order(self, values: Any, relation: Neighbours) -> Ordered:
-        """The records as cell numbers, in order."""
         return Ordered(np.concatenate([[0], np.sort(self.places(values)), [self.last]]), relation)
 
     def value(self, cell: int) -> float:
@@ -111,7 +110,6 @@ class Ordered:
         return bisect_right(range(self.size + 1), bound, key=self.gap)
 
     def _wide(self, starts: Integers, steps: int | Integers) -> Integers:
-        """x_(i + steps + 1) - x_i for every i in `starts`."""
         most = self.size + 1
         gaps: Integers = self.padded[np.clip(starts + steps + 1, 0, most)] - self.padded[np.clip(starts, 0, most)]
         return gaps

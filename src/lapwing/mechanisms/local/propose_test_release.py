@@ -104,7 +104,6 @@ class ProposeTestRelease(Value):
         return self.noise.error(confidence)
 
     def needed_distance(self, confidence: Number = 0.95) -> int:
-        """From this distance on it answers with at least this probability."""
         return self.test.needed_distance(confidence)
 
 
@@ -167,7 +166,6 @@ class ProposedMedian(Value):
         return at_least((self.released.error(confidence) + 1) * self.cells.step)  # one more for the grid
 
     def needed_distance(self, confidence: Number = 0.95) -> int:
-        """From this distance on it answers with at least this probability."""
         return self.released.needed_distance(confidence)
 
 
@@ -203,7 +201,6 @@ class StableMode(Value):
         return Approximate(self.test.epsilon, self.test.delta)
 
     def needed_distance(self, confidence: Number = 0.95) -> int:
-        """From this distance on it answers with at least this probability."""
         return self.test.needed_distance(confidence)
 
     def distance(self, counts: object) -> int:

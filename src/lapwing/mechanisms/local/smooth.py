@@ -53,14 +53,15 @@ from flint import arb
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid, Ordered
-from lapwing.mechanisms.mechanism import Value, read_epsilon
+from lapwing.mechanisms.mechanism import Value, read_epsilon, read_secret
 from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.noise.single_draw import cauchy_integer, laplace_integer
-from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, exact, inside_unit, positive
+from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, inside_unit, positive
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
 
 _DECAY_BITS = 40
+_NOT_FINITE = "the value or a sensitivity is not a finite number. Pass ordinary numbers."
 _WEIGHT_BITS = 128
 _MOST_WEIGHTS = 1 << 17
 
@@ -105,11 +106,9 @@ class SmoothNoise(Value):
         return max(Fraction(top, 1 << _WEIGHT_BITS), Fraction(1))
 
     def draw(self, smooth: Fraction) -> int:
-        """One integer of noise for this smooth bound."""
         return (laplace_integer if self.delta else cauchy_integer)(smooth / self.slide)
 
     def law(self, z: int, smooth: Fraction) -> Enclosure:
-        """Proven bounds of P[Z = z] for this smooth bound."""
         scale = smooth / self.slide
         if self.delta:
             return Laplace(epsilon=1 / scale).law(z)
@@ -222,7 +221,7 @@ class SmoothSensitivity(Value):
 
     def __call__(self, value: Number, at_distance: LocalSensitivities) -> float:
         """The value with noise; `at_distance` gives the local sensitivity at distance 0, 1, 2, ..."""
-        units = round(_read(value) / self.step)
+        units = round(read_secret(value, _NOT_FINITE) / self.step)
         return nearest((units + self.noise.draw(self._smooth(at_distance))) * self.step)
 
     @property
@@ -231,7 +230,6 @@ class SmoothSensitivity(Value):
 
     @property
     def distances(self) -> int:
-        """The number of distances that matter."""
         return self.noise.terms(self._most)
 
     def error(self, confidence: Number = 0.95, *, smooth: Number) -> float:
@@ -253,7 +251,10 @@ class SmoothSensitivity(Value):
     def _smooth(self, at_distance: LocalSensitivities) -> Fraction:
         most = self.distances
         terms = [at_distance(k) for k in range(most)] if callable(at_distance) else at_distance[:most]
-        bounds = [math.floor(min(max(_read(term), Fraction(0)), self.cap) / self.step) + 1 for term in terms]
+        bounds = [
+            math.floor(min(max(read_secret(term, _NOT_FINITE), Fraction(0)), self.cap) / self.step) + 1
+            for term in terms
+        ]
         return self.noise.smooth_bound(bounds, self._most)
 
 
@@ -293,7 +294,6 @@ class SmoothMedian(Value):
         self.noise.terms(self.cells.last)  # refuses an epsilon that would need too many terms
 
     def __call__(self, values: Any) -> float:
-        """The noisy median of a list or an array of numbers."""
         records = self._order(values)
         return self.cells.value(records.median + self.noise.draw(self._smooth(records)))
 
@@ -324,11 +324,3 @@ def _power_of_two(value: Fraction) -> Fraction:
     if ceiling > 1:
         return Fraction(1 << (ceiling - 1).bit_length())
     return Fraction(1, 1 << (math.floor(1 / value).bit_length() - 1))
-
-
-def _read(number: Number) -> Fraction:
-    """A value or a sensitivity of the data: no message shows it."""
-    try:
-        return exact(number, "value")
-    except Misconfigured:
-        raise Misconfigured("the value or a sensitivity is not a finite number. Pass ordinary numbers.") from None

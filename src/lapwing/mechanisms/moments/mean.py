@@ -145,7 +145,6 @@ class Mean(_Moments):
     places: ClassVar[tuple[float, ...]] = (1.0, 0.0)
 
     def __call__(self, values: Any) -> MeanRelease:
-        """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
 
     def cells(self, values: Any) -> tuple[int, int]:
@@ -156,7 +155,6 @@ class Mean(_Moments):
         return total, rows * GRID - total
 
     def release(self, cells: Any) -> MeanRelease:
-        """Adds the noise to the cells."""
         first, second = add_noise(cells, self.noise, 2)
         return MeanRelease((first, second), self)
 
@@ -232,7 +230,6 @@ class Variance(_Moments):
     squares: ClassVar[tuple[float, ...]] = (0.0, 0.0, 1.0)
 
     def __call__(self, values: Any) -> VarianceRelease:
-        """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
 
     def cells(self, values: Any) -> tuple[int, int, int]:
@@ -244,7 +241,6 @@ class Variance(_Moments):
         return lowest, rows * GRID - lowest - squares, squares
 
     def release(self, cells: Any) -> VarianceRelease:
-        """Adds the noise to the cells."""
         lowest, middle, highest = add_noise(cells, self.noise, 3)
         return VarianceRelease((lowest, middle, highest), self)
 

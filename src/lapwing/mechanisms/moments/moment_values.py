@@ -146,12 +146,10 @@ def at_share(column: MeanCells, share: Floats) -> Floats:
 
 
 def one_group(cells: tuple[int, ...]) -> list[npt.NDArray[Any]]:
-    """The cells of a single group as arrays."""
     return [np.array([cell], object) for cell in cells]
 
 
 def single_interval(band: Band) -> Ends:
-    """The interval of a single group."""
     return float(band[0][0]), float(band[1][0])
 
 
@@ -203,7 +201,6 @@ def add_noise(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ..
 
 
 def noise_for(epsilon: Number | None, rho: Number | None, sensitivity: int) -> Laplace | Gaussian:
-    """Laplace noise for a price in epsilon, Gaussian for one in rho."""
     if epsilon is not None and rho is None:
         return Laplace(epsilon=epsilon, sensitivity=sensitivity)
     if rho is not None and epsilon is None:

@@ -97,7 +97,6 @@ class PairMoments(Value):
         self._set(rows_per_unit=rows, noise=noise_for(epsilon, rho, rows * GRID))
 
     def __call__(self, x: Any, y: Any) -> PairRelease:
-        """Both steps: the release of these rows."""
         return self.release(self.cells(x, y))
 
     @property
@@ -106,7 +105,6 @@ class PairMoments(Value):
 
     @property
     def columns(self) -> regression.PairCells:
-        """What the functions of regression.py need, for many groups."""
         return regression.PairCells(self.noise, self.x_bounds, self.y_bounds)
 
     def cells(self, x: Any, y: Any) -> tuple[int, ...]:
@@ -122,7 +120,6 @@ class PairMoments(Value):
         return tuple(totals)
 
     def release(self, cells: Any) -> PairRelease:
-        """Adds the noise to the cells."""
         return PairRelease(add_noise(cells, self.noise, _CELLS), self)
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:

@@ -62,13 +62,11 @@ class PairCells:
 
     @property
     def x(self) -> ColumnCells:
-        """The same cells as cells of x alone."""
         places, squares = (tuple(np.repeat(along, 3).tolist()) for along in (PLACES, SQUARES))
         return ColumnCells(self.noise, self.x_bounds, places, squares, ROUNDING)
 
     @property
     def y(self) -> ColumnCells:
-        """The same cells as cells of y alone."""
         return ColumnCells(self.noise, self.y_bounds, PLACES * 3, SQUARES * 3, ROUNDING)
 
     @property
@@ -209,7 +207,6 @@ def _middle(products: Products, values: Floats, x: Band, y: Band) -> Band:
 
 
 def _weights(products: Products, x: Band, y: Band) -> list[Band]:
-    """What each cell adds to it."""
     return [products.ranges(cell, x, y) for cell in products.cells]
 
 
@@ -274,7 +271,6 @@ def _at(column: ColumnCells, band: Band) -> Band:
 
 
 def _hull(band: Band, values: Floats) -> Band:
-    """The intervals, made to hold the estimates as well."""
     return np.minimum(band[0], values), np.maximum(band[1], values)
 
 

@@ -72,7 +72,6 @@ class Products:
 
     @property
     def least(self) -> float:
-        """The least covariance that is possible, as a share."""
         return 0.0 if self.tied else -0.25
 
     def sums(self, cells: Floats, size: Floats) -> list[Floats]:
@@ -99,7 +98,6 @@ class Products:
 
 
 def tied_products(column: VarianceCells) -> Products:
-    """A column with itself."""
     return Products(column.places, column.places, column.squares, tied=True, rounding=column.rounding)
 
 
@@ -110,7 +108,6 @@ def variances(column: VarianceCells, cells: CellArrays, *, sample: bool = False)
 
 
 def stddevs(column: VarianceCells, cells: CellArrays, *, sample: bool = False) -> Floats:
-    """Square roots of `variances`."""
     return np.sqrt(variances(column, cells, sample=sample))
 
 

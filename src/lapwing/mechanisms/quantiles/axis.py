@@ -15,7 +15,6 @@ Checked by: tests/mechanisms/quantiles/test_axis.py, tests/mechanisms/quantiles/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -28,6 +27,7 @@ import numpy.typing as npt
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import Value, read_pair
+from lapwing.mechanisms.scores import number_array
 from lapwing.noise import uniform_integer
 from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Number, exact, positive
@@ -172,20 +172,10 @@ def whole_numbers(values: object) -> Integers:
 def _array(values: object) -> npt.NDArray[Any]:
     if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
         raise _unreadable()
-    array = np.asarray(values) if hasattr(values, "__array__") else _from_sequence(list(values))  # type: ignore[call-overload]
+    array = number_array(values)
     if array.ndim != 1:
         raise Misconfigured("the values must be a plain list, one number per row. Pass a list or a flat array.")
     return array
-
-
-def _from_sequence(values: list[Any]) -> npt.NDArray[Any]:
-    kinds = set(map(type, values))
-    with suppress(OverflowError):  # an integer beyond 64 bits or float64: numbers are then read one at a time
-        if kinds <= {int}:
-            return np.array(values, np.int64)
-        if kinds <= {int, float}:
-            return np.array(values, np.float64)
-    return np.fromiter(values, object, len(values))
 
 
 def _weights(counts: object, size: int) -> Integers:
@@ -260,7 +250,6 @@ def pieces(tally: Tally, size: int) -> Pieces:
 
 
 def rank_losses(below: Integers, up_to: Integers, rank: int) -> Integers:
-    """max(below - rank, rank - up_to, 0)."""
     losses: Integers = np.maximum(np.maximum(below - rank, rank - up_to), 0)
     return losses
 

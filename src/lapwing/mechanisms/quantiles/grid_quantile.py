@@ -122,7 +122,6 @@ class Aim(Value):
         return weight_within(self.estimate_rate, _odds(self.cells - 1, confidence, self.flips))
 
     def choose(self, tally: Tally) -> Choice:
-        """Draws the estimate, then the ends."""
         cut, off = self._losses(tally)
         rate = self.estimate_rate
         estimate = sample_heads(cut.each(off), rate) if self.flips else cut.draw(off, rate)[1]
@@ -150,7 +149,6 @@ class Aim(Value):
         return min(max(plain, self.kept), half) if self.at < _EXTREME else max(min(plain, rows - self.kept), half)
 
     def _losses(self, tally: Tally) -> tuple[Pieces, Integers]:
-        """The pieces of the grid, and their losses as estimates."""
         cut = pieces(tally, self.cells)
         return cut, cut.losses(self.rank(tally.rows))
 

@@ -210,7 +210,6 @@ class Quantiles(Value):
                 parts += [(low, middle), (middle, high)]
 
     def rate(self, at: Fraction) -> Fraction:
-        """How much the log-weight of a place falls per row of rank error, for this quantile of a part."""
         return self.epsilon / (self.levels * self.rows_per_unit * 2 * max(at, 1 - at))
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:

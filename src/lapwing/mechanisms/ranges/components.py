@@ -71,7 +71,6 @@ class MarginalRelease:
 
 
 def read_sizes(sizes: object) -> Sizes:
-    """Reads how many values each attribute has."""
     scalar = isinstance(sizes, np.ndarray) and not sizes.ndim
     listed = tuple(sizes) if isinstance(sizes, Iterable) and not scalar else ()
     if not 1 <= len(listed) <= MOST_ATTRIBUTES:
@@ -148,12 +147,10 @@ def _blocks(sizes: Sizes, many: int) -> list[int]:
 
 
 def cells(sizes: Sizes, one: Set) -> int:
-    """How many cells the table of a set has."""
     return math.prod(sizes[i] for i in one)
 
 
 def shape(sizes: Sizes, one: Set) -> tuple[int, ...]:
-    """How long each axis of the table of a set is."""
     return tuple(sizes[i] for i in one)
 
 
@@ -205,7 +202,6 @@ def gains(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, float]:
 
 
 def subsets(one: Set) -> list[Set]:
-    """All subsets of a set, the empty one first."""
     return [part for k in range(len(one) + 1) for part in combinations(one, k)]
 
 
@@ -245,7 +241,6 @@ def outside(confidence: Number, simultaneous: int) -> float:
 
 
 def freeze(table: Floats) -> Floats:
-    """Makes the table read-only."""
     kept: Floats = np.array(table)
     kept.flags.writeable = False
     return kept

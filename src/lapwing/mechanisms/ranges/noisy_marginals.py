@@ -160,7 +160,6 @@ class Marginals(Value):
         return math.sqrt(math.fsum(parts))
 
     def _used(self, asked: Set) -> list[tuple[Set, int, int]]:
-        """The parts of a table, with their factor and variance."""
         noise = self.noise
         return [(part, *noise[part]) for part in subsets(asked) if part in noise]
 
@@ -219,7 +218,6 @@ class LaplaceMarginals(Value):
         return Laplace(epsilon=self.epsilon / len(self.measured), sensitivity=self.cells_per_unit)
 
     def release(self, counts: Mapping[Set, Any]) -> MarginalRelease:
-        """Noisy tables from the exact counts of the `measured` sets."""
         held = read_counts(counts, self.sizes, self.measured)
         noisy = {}
         for one, exact in held.items():  # counts are cut at 2^40 and noise at 2^62, so that their sum fits
@@ -227,18 +225,15 @@ class LaplaceMarginals(Value):
         return MarginalRelease(_average(self.sizes, self.sets, noisy), self)
 
     def check(self) -> None:
-        """Raises Misconfigured if the noise is too large to be drawn."""
         self.noise.draw(0)
 
     def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability a cell of this table is off by at most this; known in advance."""
         kinds = _weights(self.sizes, self.sets, read_part(one, self.sets))
         weights, times = (np.array(side) for side in zip(*kinds, strict=True))
         scale, beyond = float(self.noise.scale), outside(confidence, simultaneous)
         return laplace_tail_bound(weights.astype(np.float64), scale, beyond, times.astype(np.int64))
 
     def standard_error(self, one: Iterable[int]) -> float:
-        """The standard deviation of a cell of this table."""
         kinds = _weights(self.sizes, self.sets, read_part(one, self.sets))
         return math.sqrt(math.fsum(times * weight**2 for weight, times in kinds) * self.noise.variance)
 

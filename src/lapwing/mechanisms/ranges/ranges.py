@@ -272,7 +272,6 @@ class Ranges(Value):
         return Laplace(epsilon=self.epsilon / len(self.blocks), sensitivity=self.cells_per_unit)
 
     def check(self) -> None:
-        """Raises Misconfigured if the noise is too large to be drawn."""
         self.noise.draw(0)
 
     def release(self, counts: Any) -> RangeRelease:
@@ -291,21 +290,17 @@ class Ranges(Value):
         return RangeRelease(_freeze(np.cumsum(estimate)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
         return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
-        """The standard deviation of that count."""
         return math.sqrt(float((self._weights(low, high) ** 2).sum()) * self.noise.variance)
 
     @property
     def prefix_rmse(self) -> float:
-        """The root of the mean variance of all prefixes."""
         return math.sqrt(self.noise.variance) * _tree_rmse(self.size, self.blocks)[0]
 
     @property
     def range_rmse(self) -> float:
-        """The root of the mean variance of all ranges."""
         return math.sqrt(self.noise.variance) * _tree_rmse(self.size, self.blocks)[1]
 
     def _weights(self, low: int, high: int) -> Floats:
@@ -318,7 +313,6 @@ class Ranges(Value):
 
 
 def read_size(value: object, name: str) -> int:
-    """Reads a number of cells or of steps."""
     size = count(value, name)
     if size > MOST_CELLS:
         raise Misconfigured(f"`{name}` is {size}; at most {MOST_CELLS} are supported. Merge neighbouring ones.")

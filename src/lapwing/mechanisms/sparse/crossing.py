@@ -46,15 +46,17 @@ from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import laplace_mass, laplace_tail
 from lapwing.mechanisms.grid import Grid
+from lapwing.mechanisms.mechanism import read_secret
 from lapwing.mechanisms.scores import at_least, least_whole, nearest
 from lapwing.noise import sample_geometric, sample_laplace
-from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, inside_unit, ordinary
+from lapwing.numbers import Enclosure, Number, ball, count, enclose, inside_unit, ordinary
 
 AboveAnswers = tuple[bool, ...]
 """One truth value a question: whether it was answered "above"."""
 
 _PROVEN_EXTENT = 90  # bar scales that `law` sums over: e^-90 is left to the upper bound
 _MOST_TERMS = 500_000
+_NOT_FINITE = "`value` is not a finite number. Pass an int, float, Fraction or Decimal."
 _EXTENT = 40  # bar scales that are summed over, beyond those that the confidence asks for
 _CELLS = 1 << 14
 _SLACK = 1 + 1e-9
@@ -83,7 +85,7 @@ class Ticks:
     def read(self, value: object) -> int:
         """A value in ticks. It is data, so no message shows it."""
         if self.step is not None:
-            return self.round(_finite(value))
+            return self.round(read_secret(value, _NOT_FINITE))
         match value:
             case bool():
                 pass
@@ -185,13 +187,6 @@ def _outcomes(questions: int, answers: int) -> Iterator[AboveAnswers]:
         for places in combinations(range(questions), above):
             length = questions if above < answers else places[-1] + 1
             yield tuple(i in places for i in range(length))
-
-
-def _finite(value: object) -> Fraction:
-    try:
-        return exact(value, "value")
-    except Misconfigured:  # its message shows the value
-        raise Misconfigured("`value` is not a finite number. Pass an int, float, Fraction or Decimal.") from None
 
 
 def margin(crossing: Crossing, confidence: Number, queries: int) -> int | float:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import PureMechanism
+from lapwing.mechanisms.mechanism import PureMechanism, read_monotone
 from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks, margin
 from lapwing.mechanisms.sparse.sparse_run import Run
 from lapwing.numbers import Enclosure, Number, count, exact, flag, ordinary, positive
@@ -81,9 +80,8 @@ class GeometricSparse(PureMechanism):
     ) -> None:
         self._set(threshold=exact(threshold, "threshold"), epsilon=positive(epsilon, "epsilon"))
         self._set(answers=count(answers, "answers"), queries=count(queries, "queries"))
-        self._set(sensitivity=positive(sensitivity, "sensitivity"), monotone=flag(monotone, "monotone"))
+        self._set(sensitivity=positive(sensitivity, "sensitivity"), monotone=read_monotone(monotone, neighbours))
         self._set(neighbours=read_neighbours(neighbours), reals=flag(reals, "reals"))
-        _require_relation(neighbours, self.monotone)
         self._set(ratio=self._best_ratio() if ratio is None else positive(ratio, "ratio"))
         self._set(shift=self._best_shift() if shift is None else exact(shift, "shift"))
         ordinary(1 + abs(self.shift), "shift")
@@ -108,7 +106,6 @@ class GeometricSparse(PureMechanism):
         return self._scales(self.sensitivity)
 
     def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
-        """Proven bounds of the probability of every list of answers to these values."""
         return self.crossing.law(values)
 
     def error(self, confidence: Number = 0.95, *, queries: int | None = None) -> int | float:
@@ -158,11 +155,3 @@ class GeometricSparse(PureMechanism):
         v = s1 * Fraction(math.log(aboves) - _LOG_BETA)
         unit = min(s1, s2) / 64 if self.reals else Fraction(1)
         return round((u - v) / (2 * unit)) * unit
-
-
-def _require_relation(neighbours: object, monotone: bool) -> None:
-    if monotone and neighbours is Neighbours.CHANGE_ONE:
-        raise Misconfigured(
-            "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it may "
-            "lower one value and raise another. Leave monotone=False, or use Neighbours.ADD_OR_REMOVE."
-        )

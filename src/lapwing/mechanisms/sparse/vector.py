@@ -64,7 +64,6 @@ class Sparse(PureMechanism):
         return Run(self.crossing, self.loss)
 
     def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
-        """Proven bounds of the probability of every list of answers to these values."""
         return self.crossing.law(values)
 
     def error(self, confidence: Number = 0.95, *, queries: int) -> int | float:
