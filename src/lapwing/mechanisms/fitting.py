@@ -63,7 +63,7 @@ class PureFamily:
 
     def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
         """The rule that shows keys of the fewest units; `counted` if the number of units is released too."""
-        terms = {"epsilon": self.loss.epsilon, "delta": self.loss.delta, "keys_per_unit": keys_per_unit}
+        terms: dict[str, Any] = {"epsilon": self.loss.epsilon, "delta": self.loss.delta, "keys_per_unit": keys_per_unit}
         if not counted:
             return best_selection(**terms).best
         return min((LaplaceThreshold(**terms), GaussianThreshold(**terms)), key=lambda choice: choice.half())

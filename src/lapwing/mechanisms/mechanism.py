@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
-from lapwing.numbers import exact, flag, ordinary, positive, shown
+from lapwing.numbers import Number, count, exact, flag, inside_unit, ordinary, positive, shown
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.phrases import short_repr
@@ -68,3 +68,8 @@ def read_pair(bounds: object) -> tuple[Fraction, Fraction]:
         raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
     low, high = (exact(end, "bounds") for end in bounds)
     return low, high
+
+
+def share_outside(confidence: Number, simultaneous: int) -> float:
+    """The probability of error allowed for each of several answers; all together at most 1 - confidence."""
+    return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))

@@ -37,45 +37,38 @@ from typing import Any, ClassVar
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.moments.moment_intervals import Ends, tail_of
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST,
     LARGEST_TO_SQUARE,
     STEP,
+    ColumnCells,
+    GroupRelease,
+    MomentsMechanism,
     add_noise,
     count_intervals,
-    counts,
     mean_intervals,
     means,
-    noise_for,
-    one_group,
     read_bounds,
-    single_interval,
     steps,
     sum_intervals,
     sums,
 )
 from lapwing.mechanisms.moments.variance import stddevs, variance_intervals, variances
 from lapwing.numbers import Number, count, inside_unit, nonnegative
-from lapwing.privacy.loss import ZCDP, Approximate, Pure
-from lapwing.privacy.neighbours import Neighbours
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class _Moments(Value):
-    """What both mechanisms share: the bounds of a value, how many rows a unit may have, and the noise of a cell."""
+class _Moments(MomentsMechanism):
+    """What both mechanisms share: the bounds of a value."""
 
-    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
     largest: ClassVar[Fraction] = LARGEST
-    rounding: ClassVar[int] = 2
     places: ClassVar[tuple[float, ...]]
-    """Where in the bounds each cell lies."""
+    squares: ClassVar[tuple[float, ...]] = ()
+    rounding: ClassVar[int] = 2
 
     bounds: tuple[Fraction, Fraction]
-    rows_per_unit: int
-    noise: Laplace | Gaussian
 
     def __init__(
         self,
@@ -85,13 +78,12 @@ class _Moments(Value):
         rho: Number | None = None,
         rows_per_unit: int = 1,
     ) -> None:
-        rows = count(rows_per_unit, "rows_per_unit")
-        self._set(bounds=read_bounds(bounds, self.largest), rows_per_unit=rows)
-        self._set(noise=noise_for(epsilon, rho, rows * GRID))
+        self._set(bounds=read_bounds(bounds, self.largest))
+        self._set_noise(epsilon, rho, rows_per_unit)
 
     @property
-    def loss(self) -> Pure | ZCDP | Approximate:
-        return self.noise.loss
+    def column(self) -> ColumnCells:
+        return ColumnCells(self.noise, self.bounds, self.places, self.squares, self.rounding)
 
     @property
     def width(self) -> float:
@@ -99,23 +91,16 @@ class _Moments(Value):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _MomentsRelease(Value):
+class _MomentsRelease(GroupRelease):
     """What both releases share. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
-
-    cells: tuple[int, ...]
-    mechanism: _Moments
 
     @property
     def mean(self) -> float:
-        return float(means(self.mechanism, one_group(self.cells))[0])
-
-    @property
-    def count(self) -> float:
-        return float(counts(one_group(self.cells))[0])
+        return self._value(means)
 
     @property
     def sum(self) -> float:
-        return float(sums(self.mechanism, one_group(self.cells))[0])
+        return self._value(sums)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -181,15 +166,15 @@ class MeanRelease(_MomentsRelease):
 
     def interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the mean of the clipped rows with this probability; of no rows, any one value within the bounds."""
-        return single_interval(mean_intervals(self.mechanism, one_group(self.cells), confidence))
+        return self._interval(mean_intervals, confidence)
 
     def count_interval(self, confidence: Number = 0.95) -> tuple[int, int]:
         """Holds the number of rows with this probability."""
-        return _whole(single_interval(count_intervals(self.mechanism, one_group(self.cells), confidence)))
+        return _whole(self._interval(count_intervals, confidence))
 
     def sum_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the sum of the clipped rows with this probability."""
-        return single_interval(sum_intervals(self.mechanism, one_group(self.cells), confidence))
+        return self._interval(sum_intervals, confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,28 +276,28 @@ class VarianceRelease(_MomentsRelease):
 
     @property
     def variance(self) -> float:
-        return float(variances(self.mechanism, one_group(self.cells))[0])
+        return self._value(variances)
 
     @property
     def sample_variance(self) -> float:
-        return float(variances(self.mechanism, one_group(self.cells), sample=True)[0])
+        return self._value(variances, sample=True)
 
     @property
     def stddev(self) -> float:
-        return float(stddevs(self.mechanism, one_group(self.cells))[0])
+        return self._value(stddevs)
 
     def intervals(self, confidence: Number = 0.95) -> MomentIntervals:
         """With this probability all four hold at once, for every number of rows; of no rows, any one possible value.
 
         Half of what may be left out goes to the variance, a quarter each to the mean and the count.
         """
-        outside, cells = 1 - inside_unit(confidence, "confidence"), one_group(self.cells)
-        low, high = single_interval(variance_intervals(self.mechanism, cells, 1 - outside / 2))
+        outside = 1 - inside_unit(confidence, "confidence")
+        low, high = self._interval(variance_intervals, 1 - outside / 2)
         return MomentIntervals(
             variance=(low, high),
             stddev=(math.sqrt(low), math.sqrt(high)),
-            mean=single_interval(mean_intervals(self.mechanism, cells, 1 - outside / 4)),
-            count=_whole(single_interval(count_intervals(self.mechanism, cells, 1 - outside / 4))),
+            mean=self._interval(mean_intervals, 1 - outside / 4),
+            count=_whole(self._interval(count_intervals, 1 - outside / 4)),
         )
 
 

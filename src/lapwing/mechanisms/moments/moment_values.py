@@ -13,11 +13,12 @@ Checked by: tests/mechanisms/moments/test_moment_values.py, tests/mechanisms/mom
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import index
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,11 @@ from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.mechanism import read_pair
+from lapwing.mechanisms.mechanism import Value, read_pair, share_outside
 from lapwing.mechanisms.moments.moment_intervals import Band, Ends, share_bands, tail_bound
-from lapwing.numbers import Number, count, inside_unit, shown
+from lapwing.numbers import Number, count, shown
+from lapwing.privacy.loss import ZCDP, Approximate, Pure
+from lapwing.privacy.neighbours import Neighbours
 
 GRID = 1 << 30
 """M: every row spreads this many steps over its cells."""
@@ -37,41 +40,86 @@ STEP = 1.0 / GRID
 CellArrays = Sequence[npt.NDArray[Any]]
 """One array of noisy integers a cell, with one entry per group."""
 
+Steps = npt.NDArray[np.int64]
+
+LARGEST = Fraction(10) ** 300
+"""The largest bound of a value that is only summed."""
+LARGEST_TO_SQUARE = Fraction(10) ** 100
+"""The largest bound of a value that is also squared or divided by, so that the result fits float64."""
+
+_CHUNK = 1 << 20
+_NARROWEST = Fraction(1, 1 << 20)  # hi - lo against the larger bound: float64 then places a row within one step
 _FARTHEST = 1 << 200  # no cell gets there; a float64 can hold its square
-
-
-class MeanCells(Protocol):
-    """What the mean needs to know about the noisy cells of a column."""
-
-    @property
-    def noise(self) -> Laplace | Gaussian:
-        """The noise of each cell."""
-
-    @property
-    def bounds(self) -> tuple[Fraction, Fraction]:
-        """The bounds of the rows."""
-
-    @property
-    def places(self) -> tuple[float, ...]:
-        """Where each cell stands between the bounds, 0 to 1, symmetric about 1/2."""
-
-    @property
-    def rounding(self) -> int:
-        """The place of a row is off by less than this many steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnCells:
-    """The cells of one column under any noise, for a caller whose noise covers several groups of a unit."""
+    """What noisy cells say of a column: the noise of each, the bounds of the rows, and how rows fill the cells."""
 
     noise: Laplace | Gaussian
     bounds: tuple[Fraction, Fraction]
     places: tuple[float, ...]
+    """Where each cell stands between the bounds, 0 to 1, symmetric about 1/2."""
     squares: tuple[float, ...] = ()
+    """What each cell adds to the sum of squares of places, where the cells tell."""
     rounding: int = 2
+    """The place of a row is off by less than this many steps."""
 
 
-def means(column: MeanCells, cells: CellArrays) -> Floats:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class MomentsMechanism(Value, ABC):
+    """What mechanisms over soft histograms share: how many rows a unit may have, and the noise of a cell."""
+
+    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
+
+    rows_per_unit: int
+    noise: Laplace | Gaussian
+
+    @property
+    def loss(self) -> Pure | ZCDP | Approximate:
+        return self.noise.loss
+
+    @property
+    @abstractmethod
+    def column(self) -> Any:
+        """What noisy cells are read by."""
+
+    def _set_noise(self, epsilon: Number | None, rho: Number | None, rows_per_unit: int) -> None:
+        """Laplace noise for a price in epsilon, Gaussian for one in rho."""
+        rows = count(rows_per_unit, "rows_per_unit")
+        sensitivity = rows * GRID
+        if epsilon is not None and rho is None:
+            self._set(rows_per_unit=rows, noise=Laplace(epsilon=epsilon, sensitivity=sensitivity))
+        elif rho is not None and epsilon is None:
+            self._set(rows_per_unit=rows, noise=Gaussian(rho=rho, sensitivity=sensitivity))
+        else:
+            raise Misconfigured("pass either `epsilon` for pure DP, or `rho` for zCDP.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupRelease(Value):
+    """The noisy cells of a single group, read as those of many."""
+
+    cells: tuple[int, ...]
+    mechanism: Any
+
+    @property
+    def count(self) -> float:
+        return float(counts(self._arrays)[0])
+
+    @property
+    def _arrays(self) -> CellArrays:
+        return [np.array([cell], object) for cell in self.cells]
+
+    def _value(self, statistic: Callable[..., Floats], **terms: bool) -> float:
+        return float(statistic(self.mechanism.column, self._arrays, **terms)[0])
+
+    def _interval(self, intervals: Callable[..., Band], confidence: Number) -> Ends:
+        low, high = intervals(self.mechanism.column, self._arrays, confidence)
+        return float(low[0]), float(high[0])
+
+
+def means(column: ColumnCells, cells: CellArrays) -> Floats:
     """Within the bounds. Negative cells count as 0; if no cell is above 0, the middle of the bounds."""
     kept = np.maximum(as_floats(cells), 0.0)
     total = kept.sum(axis=0)
@@ -85,12 +133,12 @@ def counts(cells: CellArrays) -> Floats:
     return _as_floats(whole) + _as_floats(rest) / GRID
 
 
-def sums(column: MeanCells, cells: CellArrays) -> Floats:
+def sums(column: ColumnCells, cells: CellArrays) -> Floats:
     """Sums of the clipped rows; unbiased."""
     return _weights(column, 0.0) @ as_floats(cells)
 
 
-def mean_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def mean_intervals(column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the mean of the clipped rows of its group with this probability; of no rows, any one value.
 
     With `simultaneous`, all of that many intervals hold at once with this probability.
@@ -100,12 +148,14 @@ def mean_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.
     return np.minimum(at_share(column, low - off), best), np.maximum(at_share(column, high + off), best)
 
 
-def count_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def count_intervals(
+    column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1
+) -> Band:
     """Each holds the number of rows of its group with this probability; the ends are whole numbers."""
     return count_bands(column.noise, cells, share_outside(confidence, simultaneous))
 
 
-def sum_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def sum_intervals(column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the sum of the clipped rows of its group with this probability.
 
     A sum is a weighted sum of the true cells, up to rounding (see above), so it is off by a weighted sum of noises.
@@ -129,28 +179,15 @@ def count_bands(noise: Laplace | Gaussian, cells: CellArrays, outside: float) ->
     return low, np.maximum(np.floor(number + far), low)
 
 
-def share_outside(confidence: Number, simultaneous: int) -> float:
-    """The probability of error allowed for each group; all together at most 1 - confidence."""
-    return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
-
-
 def as_floats(cells: CellArrays) -> Floats:
     """One row per cell, one column per group; values beyond any possible cell are cut, so that this cannot fail."""
     return np.stack([_as_floats(cell) for cell in cells])
 
 
-def at_share(column: MeanCells, share: Floats) -> Floats:
+def at_share(column: ColumnCells, share: Floats) -> Floats:
     """The values at these shares of the range, never outside the bounds."""
     low, high = map(float, column.bounds)
     return np.clip(low + (high - low) * share, low, high)
-
-
-def one_group(cells: tuple[int, ...]) -> list[npt.NDArray[Any]]:
-    return [np.array([cell], object) for cell in cells]
-
-
-def single_interval(band: Band) -> Ends:
-    return float(band[0][0]), float(band[1][0])
 
 
 def _as_floats(cell: npt.NDArray[Any]) -> Floats:
@@ -159,21 +196,10 @@ def _as_floats(cell: npt.NDArray[Any]) -> Floats:
     return np.array([float(min(max(value, -_FARTHEST), _FARTHEST)) for value in cell.tolist()], np.float64)
 
 
-def _weights(column: MeanCells, more: float) -> Floats:
+def _weights(column: ColumnCells, more: float) -> Floats:
     """What a step of each cell adds to the sum, if rows may be off by this share of the range."""
     low, high = map(float, column.bounds)
     return (low + (high - low) * (np.array(column.places) + more)) / GRID
-
-
-Steps = npt.NDArray[np.int64]
-
-LARGEST = Fraction(10) ** 300
-"""The largest bound of a value that is only summed."""
-LARGEST_TO_SQUARE = Fraction(10) ** 100
-"""The largest bound of a value that is also squared or divided by, so that the result fits float64."""
-
-_CHUNK = 1 << 20
-_NARROWEST = Fraction(1, 1 << 20)  # hi - lo against the larger bound: float64 then places a row within one step
 
 
 def steps(values: Any, bounds: tuple[Fraction, Fraction]) -> Iterator[Steps]:
@@ -198,14 +224,6 @@ def add_noise(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ..
             f"`cells` has {len(true)} entries; this mechanism has {many}. Pass what the `cells` method returns."
         )
     return tuple(cell + z for cell, z in zip(true, noise.draw(many).tolist(), strict=True))
-
-
-def noise_for(epsilon: Number | None, rho: Number | None, sensitivity: int) -> Laplace | Gaussian:
-    if epsilon is not None and rho is None:
-        return Laplace(epsilon=epsilon, sensitivity=sensitivity)
-    if rho is not None and epsilon is None:
-        return Gaussian(rho=rho, sensitivity=sensitivity)
-    raise Misconfigured("pass either `epsilon` for pure DP, or `rho` for zCDP.")
 
 
 def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:

@@ -20,42 +20,32 @@ Checked by: tests/mechanisms/moments/test_pair_moments.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import Any
 
-from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.mechanism import Value
 from lapwing.mechanisms.moments import regression
-from lapwing.mechanisms.moments.moment_intervals import Band, Ends
+from lapwing.mechanisms.moments.moment_intervals import Ends
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST_TO_SQUARE,
     STEP,
-    CellArrays,
+    GroupRelease,
+    MomentsMechanism,
     Steps,
     add_noise,
-    counts,
-    noise_for,
-    one_group,
     read_bounds,
-    single_interval,
     steps,
 )
 from lapwing.numbers import Number, count
-from lapwing.privacy.loss import ZCDP, Approximate, Pure
-from lapwing.privacy.neighbours import Neighbours
 
 _CELLS = 9
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class PairMoments(Value):
+class PairMoments(MomentsMechanism):
     """The covariance, the correlation and the least-squares line of two bounded columns, released together.
 
     Use:        how two bounded columns are related; also gives the mean and the variance of each. Fewer cells would
@@ -76,12 +66,8 @@ class PairMoments(Value):
     Checked by: tests/mechanisms/moments/test_pair_moments.py
     """
 
-    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
-
     x_bounds: tuple[Fraction, Fraction]
     y_bounds: tuple[Fraction, Fraction]
-    rows_per_unit: int
-    noise: Laplace | Gaussian
 
     def __init__(
         self,
@@ -92,19 +78,15 @@ class PairMoments(Value):
         rho: Number | None = None,
         rows_per_unit: int = 1,
     ) -> None:
-        rows = count(rows_per_unit, "rows_per_unit")
-        self._set(x_bounds=read_bounds(x_bounds, LARGEST_TO_SQUARE), y_bounds=read_bounds(y_bounds, LARGEST_TO_SQUARE))
-        self._set(rows_per_unit=rows, noise=noise_for(epsilon, rho, rows * GRID))
+        x, y = read_bounds(x_bounds, LARGEST_TO_SQUARE), read_bounds(y_bounds, LARGEST_TO_SQUARE)
+        self._set(x_bounds=x, y_bounds=y)
+        self._set_noise(epsilon, rho, rows_per_unit)
 
     def __call__(self, x: Any, y: Any) -> PairRelease:
         return self.release(self.cells(x, y))
 
     @property
-    def loss(self) -> Pure | ZCDP | Approximate:
-        return self.noise.loss
-
-    @property
-    def columns(self) -> regression.PairCells:
+    def column(self) -> regression.PairCells:
         return regression.PairCells(self.noise, self.x_bounds, self.y_bounds)
 
     def cells(self, x: Any, y: Any) -> tuple[int, ...]:
@@ -127,7 +109,7 @@ class PairMoments(Value):
         size, bound, area = (
             count(rows, "rows") * GRID,
             self.noise.error(confidence, simultaneous=_CELLS),
-            self.columns.area,
+            self.column.area,
         )
         if size <= _CELLS * bound:
             return area / 2
@@ -135,15 +117,10 @@ class PairMoments(Value):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PairRelease(Value):
+class PairRelease(GroupRelease):
     """Released cells of two columns, as one group."""
 
-    cells: tuple[int, ...]
     mechanism: PairMoments
-
-    @property
-    def count(self) -> float:
-        return float(counts(one_group(self.cells))[0])
 
     @property
     def covariance(self) -> float:
@@ -176,12 +153,6 @@ class PairRelease(Value):
     def intercept_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the intercept of the same line with this probability, if the rows have one."""
         return self._interval(regression.intercept_intervals, confidence)
-
-    def _value(self, statistic: Callable[[regression.PairCells, CellArrays], Floats]) -> float:
-        return float(statistic(self.mechanism.columns, one_group(self.cells))[0])
-
-    def _interval(self, intervals: Callable[..., Band], confidence: Number) -> Ends:
-        return single_interval(intervals(self.mechanism.columns, one_group(self.cells), confidence))
 
 
 def row_cells(a: Steps, b: Steps) -> list[Steps]:

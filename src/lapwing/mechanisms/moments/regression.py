@@ -22,6 +22,7 @@ import numpy as np
 from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.mechanism import share_outside
 from lapwing.mechanisms.moments.moment_intervals import Band, share_bands, tail_bounds
 from lapwing.mechanisms.moments.moment_values import (
     STEP,
@@ -32,7 +33,6 @@ from lapwing.mechanisms.moments.moment_values import (
     count_bands,
     counts,
     means,
-    share_outside,
 )
 from lapwing.mechanisms.moments.variance import (
     Products,

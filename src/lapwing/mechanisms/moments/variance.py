@@ -19,35 +19,26 @@ Checked by: tests/mechanisms/moments/test_spread.py
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.mechanism import share_outside
 from lapwing.mechanisms.moments.moment_intervals import Band, share_bands, tail_bounds
 from lapwing.mechanisms.moments.moment_values import (
     STEP,
     CellArrays,
-    MeanCells,
+    ColumnCells,
     as_floats,
     count_bands,
     counts,
-    share_outside,
 )
 from lapwing.numbers import Number
 
 _ROUNDS = 3
 _MOST_SAMPLE = 0.5  # two rows, one on each bound: n / (n - 1) times 1 / 4
-
-
-class VarianceCells(MeanCells, Protocol):
-    """Cells that also give the sum of squares."""
-
-    @property
-    def squares(self) -> tuple[float, ...]:
-        """What each cell adds to the sum of squares of places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +88,22 @@ class Products:
         return np.where(total > 0, np.clip(both - x * y, self.least, 0.25), 0.125 if self.tied else 0.0)
 
 
-def tied_products(column: VarianceCells) -> Products:
+def tied_products(column: ColumnCells) -> Products:
     return Products(column.places, column.places, column.squares, tied=True, rounding=column.rounding)
 
 
-def variances(column: VarianceCells, cells: CellArrays, *, sample: bool = False) -> Floats:
+def variances(column: ColumnCells, cells: CellArrays, *, sample: bool = False) -> Floats:
     """Of the rows themselves (divided by n), or with `sample` divided by n - 1; never negative."""
     share = tied_products(column).values(as_floats(cells))
     return _width(column) ** 2 * (to_sample(share, counts(cells)) if sample else share)
 
 
-def stddevs(column: VarianceCells, cells: CellArrays, *, sample: bool = False) -> Floats:
+def stddevs(column: ColumnCells, cells: CellArrays, *, sample: bool = False) -> Floats:
     return np.sqrt(variances(column, cells, sample=sample))
 
 
 def variance_intervals(
-    column: VarianceCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+    column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
 ) -> Band:
     """Each holds the variance of the clipped rows of its group with this probability.
 
@@ -129,7 +120,7 @@ def variance_intervals(
 
 
 def stddev_intervals(
-    column: VarianceCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+    column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
 ) -> Band:
     """Each holds the standard deviation of its group with this probability: roots of `variance_intervals`."""
     low, high = variance_intervals(column, cells, confidence, simultaneous=simultaneous, sample=sample)
@@ -183,5 +174,5 @@ def _most_variance(means: Band) -> Floats:
     return most
 
 
-def _width(column: MeanCells) -> float:
+def _width(column: ColumnCells) -> float:
     return float(column.bounds[1] - column.bounds[0])

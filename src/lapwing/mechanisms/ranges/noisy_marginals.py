@@ -25,7 +25,7 @@ from lapwing.arrays import Floats
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import laplace_tail_bound
-from lapwing.mechanisms.mechanism import Value
+from lapwing.mechanisms.mechanism import share_outside
 from lapwing.mechanisms.ranges.components import (
     MOST_COUNT,
     MOST_TABLE,
@@ -33,6 +33,7 @@ from lapwing.mechanisms.ranges.components import (
     MarginalRelease,
     Set,
     Sizes,
+    TableMechanism,
     assemble,
     cells,
     centre,
@@ -43,10 +44,8 @@ from lapwing.mechanisms.ranges.components import (
     freeze,
     gains,
     maximal,
-    outside,
     read_counts,
     read_part,
-    set_tables,
     shape,
     subsets,
     sum_over,
@@ -61,7 +60,7 @@ _SHORT = 1 << 22  # contrasts of counts up to MOST_COUNT fit into 64 bits if row
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Marginals(Value):
+class Marginals(TableMechanism):
     """All asked tables of counts over sets of attributes under zCDP.
 
     Use:        many tables over pairs or triples of attributes under zCDP; under pure DP `LaplaceMarginals`; a single
@@ -87,10 +86,7 @@ class Marginals(Value):
     [XHZK23] Xiao, He, Zhang, Kifer: An optimal and scalable matrix mechanism for noisy marginals under convex loss.
     """
 
-    sizes: Sizes
-    sets: tuple[Set, ...]
     rho: Fraction
-    cells_per_unit: int
 
     def __init__(
         self,
@@ -101,7 +97,7 @@ class Marginals(Value):
         rho: Number,
         cells_per_unit: int = 1,
     ) -> None:
-        set_tables(self, sizes, sets, ways, cells_per_unit)
+        self._set_tables(sizes, sets, ways, cells_per_unit)
         self._set(rho=positive(rho, "rho"))
 
     @property
@@ -136,13 +132,10 @@ class Marginals(Value):
             sample_gaussian(Fraction(variance), 0)
 
     def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability a cell of this table is off by at most this; known beforehand.
-
-        Every Z is within 1/2 of a normal number of its variance v, except with probability 1 / (16 v) (tails.py).
-        """
+        """Every Z is within 1/2 of a normal number of its variance v, except with probability 1 / (16 v) (tails.py)."""
         from scipy.special import ndtri  # slow import
 
-        asked, beyond = read_part(one, self.sets), outside(confidence, simultaneous)
+        asked, beyond = read_part(one, self.sets), share_outside(confidence, simultaneous)
         used = self._used(asked)
         distance = sum(cells(self.sizes, part) / (16 * v) for part, _, v in used)
         moved = sum(centred_norm(self.sizes, part) * 2.0 ** len(part) / k for part, k, _ in used)
@@ -165,7 +158,7 @@ class Marginals(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class LaplaceMarginals(Value):
+class LaplaceMarginals(TableMechanism):
     """All asked tables of counts over sets of attributes under pure DP.
 
     Use:        many tables over pairs or triples of attributes under pure DP; under zCDP `Marginals`; a single table,
@@ -185,10 +178,7 @@ class LaplaceMarginals(Value):
     Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
     """
 
-    sizes: Sizes
-    sets: tuple[Set, ...]
     epsilon: Fraction
-    cells_per_unit: int
 
     def __init__(
         self,
@@ -199,7 +189,7 @@ class LaplaceMarginals(Value):
         epsilon: Number,
         cells_per_unit: int = 1,
     ) -> None:
-        set_tables(self, sizes, sets, ways, cells_per_unit)
+        self._set_tables(sizes, sets, ways, cells_per_unit)
         self._set(epsilon=positive(epsilon, "epsilon"))
 
     @property
@@ -230,7 +220,7 @@ class LaplaceMarginals(Value):
     def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         kinds = _weights(self.sizes, self.sets, read_part(one, self.sets))
         weights, times = (np.array(side) for side in zip(*kinds, strict=True))
-        scale, beyond = float(self.noise.scale), outside(confidence, simultaneous)
+        scale, beyond = float(self.noise.scale), share_outside(confidence, simultaneous)
         return laplace_tail_bound(weights.astype(np.float64), scale, beyond, times.astype(np.int64))
 
     def standard_error(self, one: Iterable[int]) -> float:

@@ -30,8 +30,7 @@ from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
-from lapwing.mechanisms.mechanism import Value
-from lapwing.mechanisms.ranges.components import outside
+from lapwing.mechanisms.mechanism import Value, share_outside
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, positive
@@ -194,7 +193,7 @@ class PrefixSums(Value):
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
-        return gaussian_tail_bound(self._weights(low, high), self.variance, outside(confidence, simultaneous))
+        return gaussian_tail_bound(self._weights(low, high), self.variance, share_outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -290,7 +289,9 @@ class Ranges(Value):
         return RangeRelease(_freeze(np.cumsum(estimate)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), outside(confidence, simultaneous))
+        return laplace_tail_bound(
+            self._weights(low, high), float(self.noise.scale), share_outside(confidence, simultaneous)
+        )
 
     def standard_error(self, low: int, high: int) -> float:
         return math.sqrt(float((self._weights(low, high) ** 2).sum()) * self.noise.variance)
