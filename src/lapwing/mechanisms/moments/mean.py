@@ -37,7 +37,7 @@ from typing import Any, ClassVar
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.moment_intervals import Ends, tail_of
+from lapwing.mechanisms.additive.tails import Ends, tail_of
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST,

@@ -27,8 +27,8 @@ from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.additive.tails import Band, Ends, share_bands, tail_bound
 from lapwing.mechanisms.mechanism import Value, read_pair, share_outside
-from lapwing.mechanisms.moments.moment_intervals import Band, Ends, share_bands, tail_bound
 from lapwing.numbers import Number, count, shown
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours

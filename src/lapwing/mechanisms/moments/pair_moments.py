@@ -26,8 +26,8 @@ from itertools import zip_longest
 from typing import Any
 
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.additive.tails import Ends
 from lapwing.mechanisms.moments import regression
-from lapwing.mechanisms.moments.moment_intervals import Ends
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST_TO_SQUARE,

@@ -22,8 +22,8 @@ import numpy as np
 from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.additive.tails import Band, share_bands, tail_bounds
 from lapwing.mechanisms.mechanism import share_outside
-from lapwing.mechanisms.moments.moment_intervals import Band, share_bands, tail_bounds
 from lapwing.mechanisms.moments.moment_values import (
     STEP,
     CellArrays,
@@ -40,7 +40,6 @@ from lapwing.mechanisms.moments.variance import (
     sample_bands,
     tied_products,
     to_sample,
-    widen_by_rounding,
 )
 from lapwing.numbers import Enclosure, Number
 
@@ -115,7 +114,7 @@ def covariance_intervals(
     left = 0.9 * outside if sample else outside
     x, y = _means(columns, values, left)
     products = columns.products
-    band = widen_by_rounding(covariance_bands(columns.noise, products, values, x, y, _REST * left), products)
+    band = covariance_bands(columns.noise, products, values, x, y, _REST * left)
     if sample:
         band = sample_bands(band, count_bands(columns.noise, cells, 0.1 * outside))
     return _hull((columns.area * band[0], columns.area * band[1]), covariances(columns, cells, sample=sample))
@@ -128,13 +127,13 @@ def correlation_intervals(
     outside, values = share_outside(confidence, simultaneous), as_floats(cells)
     x, y = _means(columns, values, outside)
     part, products = _REST * outside, columns.products
-    both = widen_by_rounding(covariance_bands(columns.noise, products, values, x, y, 0.1 * part), products)
+    both = covariance_bands(columns.noise, products, values, x, y, 0.1 * part)
     xx, yy = (_variance(columns.x, values, x, 0.1 * part), _variance(columns.y, values, y, 0.1 * part))
     first = _divide(both, (np.sqrt(xx[0] * yy[0]), np.sqrt(xx[1] * yy[1])))
     ratio = _ratio(xx, yy)
     along, across = tied_products(columns.x), tied_products(columns.y)
-    below = _mix(ratio, _middle(along, values, x, x), _middle(across, values, y, y))
-    pairs = zip(_weights(along, x, x), _weights(across, y, y), strict=True)
+    below = _mix(ratio, along.middle(values, x, x), across.middle(values, y, y))
+    pairs = zip(along.weights(x, x), across.weights(y, y), strict=True)
     weights = [_mix(ratio, one, two, any_sign=True) for one, two in pairs]
     low, high = _fieller(columns, values, (x, y), 0.7 * part, first, below, weights, (ratio[1] + 1 / ratio[0]) / 2)
     return _hull((np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)), correlations(columns, cells))
@@ -165,9 +164,9 @@ def _slope_bands(columns: PairCells, values: Floats, outside: float) -> Band:
     """Slopes of y over x, both as shares of their ranges."""
     x, y = _means(columns, values, outside)
     part, products, squares = _REST * outside, columns.products, tied_products(columns.x)
-    both = widen_by_rounding(covariance_bands(columns.noise, products, values, x, y, 0.1 * part), products)
+    both = covariance_bands(columns.noise, products, values, x, y, 0.1 * part)
     first = _divide(both, _variance(columns.x, values, x, 0.1 * part))
-    below, weights = _middle(squares, values, x, x), _weights(squares, x, x)
+    below, weights = squares.middle(values, x, x), squares.weights(x, x)
     return _fieller(columns, values, (x, y), 0.8 * part, first, below, weights, np.ones(1))
 
 
@@ -188,7 +187,7 @@ def _fieller(
     """
     products, (low, high) = columns.products, first
     size, known = _size(values), np.isfinite(low) & np.isfinite(high)
-    above, pairs = _middle(products, values, *means), list(zip(_weights(products, *means), weights, strict=True))
+    above, pairs = products.middle(values, *means), list(zip(products.weights(*means), weights, strict=True))
     blur = 2.0**-46 * np.abs(values).sum(axis=0) / size
     for _ in range(_ROUNDS):
         ends = np.where(known, low, 0.0), np.where(known, high, 0.0)
@@ -199,15 +198,6 @@ def _fieller(
         low = np.where(known, np.maximum(low, finer[0]), low)
         high = np.where(known, np.maximum(low, np.minimum(high, finer[1])), high)
     return low, high
-
-
-def _middle(products: Products, values: Floats, x: Band, y: Band) -> Band:
-    """What the noisy cells say of a covariance, over the bands of the means."""
-    return products.ranges(products.sums(values, _size(values)), x, y)
-
-
-def _weights(products: Products, x: Band, y: Band) -> list[Band]:
-    return [products.ranges(cell, x, y) for cell in products.cells]
 
 
 def _size(values: Floats) -> Floats:
@@ -246,7 +236,7 @@ def _means(columns: PairCells, values: Floats, outside: float) -> tuple[Band, Ba
 
 def _variance(column: ColumnCells, values: Floats, mean: Band, outside: float) -> Band:
     products = tied_products(column)
-    return widen_by_rounding(covariance_bands(column.noise, products, values, mean, mean, outside), products)
+    return covariance_bands(column.noise, products, values, mean, mean, outside)
 
 
 def _firm(column: ColumnCells, values: Floats) -> Floats:

@@ -86,8 +86,7 @@ class AutoBounds(Value):
             ratio=_RATIO,
             shift=0,
         )
-        self._set(epsilon=price, first=low, last=high, values_per_unit=values)
-        self._set(scan=scan)
+        self._set(epsilon=price, first=low, last=high, values_per_unit=values, scan=scan)
 
     @property
     def loss(self) -> Pure:
@@ -119,9 +118,8 @@ class AutoBounds(Value):
 
     def signed(self, negative: tuple[object, object], positive: tuple[object, object]) -> tuple[int, int]:
         """The exponents for the negative and for the positive values, from (exponents, counts) of |x| of each."""
-        tails = [self.counts_from(*side) for side in (negative, positive)]
-        low, high = map(self._scan, tails)
-        return low, high
+        low, high = (self.counts_from(*side) for side in (negative, positive))
+        return self._scan(low), self._scan(high)
 
     def counts_from(self, exponents: object, counts: object) -> Integers:
         """How many values are at least 2^i, for i = first .. last - 1."""

@@ -170,8 +170,10 @@ class Quantiles(Value):
         step: Number | None = None,
         rows_per_unit: int = 1,
     ) -> None:
-        self._set(epsilon=positive(epsilon, "epsilon"), at=_read_shares(at), axis=PointAxis(bounds, step))
+        self._set(epsilon=positive(epsilon, "epsilon"), at=read_quantiles(at, read_share), axis=PointAxis(bounds, step))
         self._set(rows_per_unit=count(rows_per_unit, "rows_per_unit"))
+        if math.lcm(*(share.denominator for share in self.at)) > FINEST:
+            raise Misconfigured(f"the quantiles in `at` have no common denominator up to {FINEST}. Round them.")
         if self.axis.size > _MOST_POINTS:
             raise Misconfigured("`bounds` hold more than 2^42 points. Declare tighter bounds or a larger `step`.")
 
@@ -230,7 +232,8 @@ class Quantiles(Value):
         """A place from start to stop - 1, with the law of Quantile for the rows that lie there."""
         before, after = spread.ranks(np.array([start, stop])).tolist()
         rows, rate = after - before, self.rate(at)
-        edges, ranks = spread.edges(start, stop, before + float(at) * rows, _step(rate))
+        step = float(min(max(1 / rate, Fraction(1)), Fraction(MOST_ROWS)))  # a weight falls by a factor of e over it
+        edges, ranks = spread.edges(start, stop, before + float(at) * rows, step)
         lengths, ranks = np.diff(edges), ranks - before
         some = lengths > 0
         cut = Pieces(edges[:-1][some], lengths[some], ranks[:-1][some], ranks[1:][some])
@@ -242,15 +245,3 @@ class Quantiles(Value):
             more = int(rank_losses(here[:1], here[1:], rank)[0] - least[piece])
             if flip_exp(more * unit.numerator, unit.denominator, SYSTEM):
                 return place
-
-
-def _step(rate: Fraction) -> float:
-    """The distance in rows, at least one, over which a weight falls by a factor of e."""
-    return float(min(max(1 / rate, Fraction(1)), Fraction(MOST_ROWS)))
-
-
-def _read_shares(at: object) -> tuple[Fraction, ...]:
-    shares = read_quantiles(at, read_share)
-    if math.lcm(*(share.denominator for share in shares)) > FINEST:
-        raise Misconfigured(f"the quantiles in `at` have no common denominator up to {FINEST}. Round them.")
-    return shares

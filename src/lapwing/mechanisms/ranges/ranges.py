@@ -257,7 +257,11 @@ class Ranges(Value):
         cells = read_size(size, "size")
         self._set(size=cells, epsilon=positive(epsilon, "epsilon"))
         self._set(cells_per_unit=count(cells_per_unit, "cells_per_unit"))
-        blocks = _best_blocks(cells) if fanout is None else _powers(count(fanout, "fanout", least=2), cells)
+        blocks = _best_blocks(cells)
+        if fanout is not None:
+            base, blocks = count(fanout, "fanout", least=2), (1,)
+            while blocks[-1] * base < cells:
+                blocks = (*blocks, blocks[-1] * base)
         self._set(blocks=blocks)
 
     @property
@@ -338,13 +342,6 @@ def _best_blocks(size: int) -> tuple[int, ...]:
         trees.append(tuple(fanout**j for j in range(levels)))
     fitting = [tree for tree in trees if tree[-1] < size or tree == (1,)]
     return min(fitting, key=lambda tree: len(tree) * _tree_rmse(size, tree)[1])
-
-
-def _powers(fanout: int, size: int) -> tuple[int, ...]:
-    blocks = [1]
-    while blocks[-1] * fanout < size:
-        blocks.append(blocks[-1] * fanout)
-    return tuple(blocks)
 
 
 @lru_cache(maxsize=256)
