@@ -1,6 +1,6 @@
 """Several paid answers to one question as one: their mean, weighted by how exact each is. Post-processing, and free.
 
-Weights.    Functions of prices alone, and the error of the mean: mechanisms/additive/mean_noise.py.
+Weights.    Functions of prices alone, and the error of the mean: mechanisms/additive/tails.py.
 Honest if   the number of answers and their prices were not chosen by looking at the answers: who asks again until a
             number pleases has chosen its noise. Nothing here can see that, so every combined answer says it.
 Private     as functions of released numbers are: the prices of all joined answers add up, and all were paid.
@@ -19,7 +19,7 @@ from typing import Any
 from lapwing.answers.answer import Release, describe
 from lapwing.errors import Bug
 from lapwing.expressions.refusal import refuse
-from lapwing.mechanisms.additive.mean_noise import WHOLE, Part, mean_error, variance_of, weigh_variances
+from lapwing.mechanisms.additive.tails import WHOLE, Part, mean_error, variance_of, weigh_variances
 from lapwing.mechanisms.cells import Cells, narrowed
 from lapwing.plan.add_noise import Released
 from lapwing.plan.kind import Measure

@@ -22,8 +22,7 @@ from lapwing.expressions.identity import Facts, interval_facts, number_facts
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type, text_of
-from lapwing.mechanisms.cells import CellColumns, CellMechanism, CellQuantiles, Cells
-from lapwing.mechanisms.fitting import mechanisms_for
+from lapwing.mechanisms.cells import CellColumns, CellMechanism, CellQuantiles, Cells, mechanisms_for
 from lapwing.mechanisms.quantiles.grid_quantiles import UNIT as WEIGHT
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.plan.kind import CellBand, FetchedRows, Function, Kind, Measure, Reading, UnitRows, row_limit, wide_bounds

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.moments.moment_values import GRID, count_intervals, mean_intervals
-from lapwing.mechanisms.moments.pair_moments import PairMoments, PairRelease, row_cells
-from lapwing.mechanisms.moments.regression import (
+from lapwing.mechanisms.moments.pair_moments import (
+    PairMoments,
+    PairRelease,
     correlation_intervals,
     covariance_intervals,
     intercept_intervals,
+    row_cells,
     slope_intervals,
 )
 from lapwing.privacy.loss import ZCDP, Pure

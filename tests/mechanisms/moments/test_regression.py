@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.moments.regression."""
+"""lapwing.mechanisms.moments.pair_moments."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.mechanisms.moments.moment_values import GRID
-from lapwing.mechanisms.moments.pair_moments import PairMoments
-from lapwing.mechanisms.moments.regression import (
+from lapwing.mechanisms.moments.pair_moments import (
     PairCells,
+    PairMoments,
     correlation_intervals,
     correlations,
     covariance_intervals,

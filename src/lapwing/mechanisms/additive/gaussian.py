@@ -14,9 +14,8 @@ from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.mechanism import Value, read_epsilon
-from lapwing.mechanisms.values import Additive, whole_shift
+from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import (
     Number,
@@ -48,7 +47,7 @@ class Gaussian(Value, Additive):
                 at most `size` coordinates, for every epsilon. Real vectors of at most `size` coordinates likewise.
     Error:      `error` is the quantile of |Z|, of the largest of several on request.
     Proof:      zCDP: [CKS20, Thm 14]. (epsilon, delta): the delta of the *discrete* law is bounded in calibration.py,
-                with outward rounding. Reals: grid.py gives the sensitivity on the grid.
+                with outward rounding. Reals: values.py gives the sensitivity on the grid.
     Figure:     `round(Gaussian(epsilon=1, delta=1e-6).scale, 2)` = 4.23
     Checked by: tests/mechanisms/additive/test_gaussian.py
     """

@@ -10,9 +10,8 @@ from functools import lru_cache
 from flint import arb
 
 from lapwing.arrays import Integers
-from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.mechanism import PureMechanism
-from lapwing.mechanisms.values import Additive, whole_shift
+from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_laplace
 from lapwing.numbers import Number, ball, confidence_of, count, decide, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
@@ -29,7 +28,7 @@ class Laplace(PureMechanism, Additive):
     Error:      P[max_i |Z_i| >= t] is known exactly (`beyond`); `error` inverts it. `textbook_error` is Theorem 3.8 of
                 Dwork and Roth, scale ln(k / beta), which holds for continuous noise only.
     Proof:      P[y | x] / P[y | x'] = prod exp((|y_i - x'_i| - |y_i - x_i|) / scale) <= exp(||x - x'||_1 / scale)
-                <= e^epsilon; the sampler is exact (noise/block.py). Reals: grid.py gives the sensitivity on the grid,
+                <= e^epsilon; the sampler is exact (noise/block.py). Reals: values.py gives the sensitivity on the grid,
                 the rest is post-processing. [GRS12] [CKS20]
     Figure:     `Laplace(epsilon=1).error(0.95)` = 3
     Checked by: tests/mechanisms/additive/test_laplace.py

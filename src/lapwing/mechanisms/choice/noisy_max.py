@@ -51,7 +51,7 @@ class NoisyMax(Selection, PureMechanism):
     Use:        as taught, for counts; `PermuteAndFlip` chooses better at the same price.
     Law:        the least i with y_i = max_j y_j, y_j = s_j + Z_j, P[Z = z] proportional to exp(-|z| / scale), scale =
                 2 sensitivity / epsilon, or sensitivity / epsilon if the scores are monotone. With reals=True the scores
-                are first rounded to a fine grid (grid.py) and the noise lives there.
+                are first rounded to a fine grid (values.py) and the noise lives there.
     Guarantee:  pure DP with epsilon, whatever the number of candidates, for all score vectors s, s' with
                 |s_j - s'_j| <= sensitivity for every j. The noisy scores themselves are not covered.
     Error:      max_j |Z_j| <= t makes s(chosen) at least max s - 2 t; `error` takes the exact quantile of max |Z_j|.

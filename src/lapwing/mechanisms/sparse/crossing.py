@@ -45,9 +45,9 @@ from flint import arb
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import laplace_mass, laplace_tail
-from lapwing.mechanisms.grid import Grid
 from lapwing.mechanisms.mechanism import read_secret
 from lapwing.mechanisms.scores import at_least, least_whole, nearest
+from lapwing.mechanisms.values import Grid
 from lapwing.noise import sample_geometric, sample_laplace
 from lapwing.numbers import Enclosure, Number, ball, count, enclose, inside_unit, ordinary
 
@@ -68,7 +68,7 @@ _LEAST = 1e-200  # failures rarer than this are not computed
 class Ticks:
     """How values become whole numbers: as they are, or rounded to multiples of `step`, halves up.
 
-    `sensitivity` is how far a value moves at most, in ticks: rounding to a grid adds one (grid.py).
+    `sensitivity` is how far a value moves at most, in ticks: rounding to a grid adds one (values.py).
     """
 
     step: Fraction | None

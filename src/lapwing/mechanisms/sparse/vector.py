@@ -29,7 +29,7 @@ class Sparse(PureMechanism):
                 PermuteAndFlip.
     Law:        "above" exactly if q + N >= threshold + R, N of discrete Laplace law with scale 4 answers sensitivity /
                 epsilon, fresh for every question; R with half that scale, fresh at the start and after every "above".
-                With reals=True all values are first rounded to a fine grid (grid.py) and the noise lives there.
+                With reals=True all values are first rounded to a fine grid (values.py) and the noise lives there.
     Guarantee:  pure DP with epsilon for all answers together, whatever the number of belows, for all values that move
                 by at most sensitivity each, even if questions depend on earlier answers.
     Error:      `error` gives the margin that makes all answers right, exactly. `textbook_error` is Theorem 3.26 of
