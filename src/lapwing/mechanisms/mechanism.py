@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from lapwing.errors import Misconfigured
-from lapwing.numbers import Number, count, exact, flag, inside_unit, ordinary, positive, shown
+from lapwing.numbers import Number, below_one, count, exact, flag, inside_unit, ordinary, positive, shown
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.phrases import short_repr
@@ -42,6 +42,14 @@ def read_epsilon(epsilon: object) -> Fraction:
     if value > _MOST_EPSILON:
         raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less.")
     return ordinary(value, "epsilon")
+
+
+def read_delta(delta: object, advice: str) -> Fraction:
+    """Reads a delta above 0; `advice` says what needs it."""
+    value = below_one(delta, "delta")
+    if not value:
+        raise Misconfigured(f"`delta` is 0; {advice}")
+    return ordinary(value, "delta")
 
 
 def read_monotone(monotone: object, neighbours: object) -> bool:

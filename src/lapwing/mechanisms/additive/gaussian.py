@@ -14,13 +14,12 @@ from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.mechanism import Value, read_epsilon
+from lapwing.mechanisms.mechanism import Value, read_delta, read_epsilon
 from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import (
     Number,
     ball,
-    below_one,
     confidence_of,
     count,
     enclose,
@@ -33,6 +32,7 @@ from lapwing.numbers import (
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate
 
+_NO_DELTA = "Gaussian noise needs a delta above 0. Pass delta, or use Laplace."
 _SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law bounds them within one unit
 
 
@@ -74,7 +74,10 @@ class Gaussian(Value, Additive):
             price = ordinary(positive(rho, "rho"), "rho")
             variance, loss = distance**2 / (2 * price), ZCDP(price)
         elif rho is None and epsilon is not None and delta is not None:
-            loss = Approximate(read_epsilon(epsilon), _positive_delta(delta))
+            loss = Approximate(
+                read_epsilon(epsilon),
+                read_delta(delta, _NO_DELTA),
+            )
             variance = calibrate(loss.epsilon, loss.delta, distance, coordinates)
         else:
             raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")
@@ -168,13 +171,6 @@ class Gaussian(Value, Additive):
         return _summed_error(self.scale, outside)
 
 
-def _positive_delta(delta: Number) -> Fraction:
-    value = below_one(delta, "delta")
-    if not value:
-        raise Misconfigured("`delta` is 0; Gaussian noise needs a delta above 0. Pass delta, or use Laplace.")
-    return ordinary(value, "delta")
-
-
 @lru_cache(maxsize=16)
 def _weights(sigma: float) -> tuple[npt.NDArray[np.float64], float]:
     """exp(-z^2 / (2 sigma^2)) for z = 0, 1, 2, ... until it vanishes in float64, and the sum over all integers."""
@@ -228,14 +224,11 @@ def laplace_or_gaussian(
     laplace = Laplace(epsilon=epsilon, sensitivity=touched * most)
     gaussian = Gaussian(epsilon=epsilon, delta=delta, sensitivity=root_up(touched) * most, size=k)
     errors = laplace.error(confidence), gaussian.error(confidence)
-    return Comparison(laplace, gaussian, *errors, _explain(k, touched, errors, float(confidence)))
-
-
-def _explain(k: int, touched: int, errors: tuple[int, int], confidence: float) -> str:
     better, worse = ("Laplace", "Gaussian") if errors[0] <= errors[1] else ("Gaussian", "Laplace")
-    return (
+    explanation = (
         f"{better} noise is better here: each of {k:,} values is off by at most {min(errors):,} "
-        f"with {confidence:.0%} confidence, against {max(errors):,} for {worse}. One unit changes up to {touched:,} "
-        f"values, so the l1 sensitivity that Laplace pays is {touched:,} times one change, "
+        f"with {float(confidence):.0%} confidence, against {max(errors):,} for {worse}. One unit changes up to "
+        f"{touched:,} values, so the l1 sensitivity that Laplace pays is {touched:,} times one change, "
         f"the l2 sensitivity that Gaussian pays {math.sqrt(touched):,.4g} times."
     )
+    return Comparison(laplace, gaussian, *errors, explanation)

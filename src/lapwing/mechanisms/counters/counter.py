@@ -26,7 +26,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import index
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,12 +44,6 @@ _LIMB = 21  # an increment is two limbs of 21 bits, so that sums of 2^20 product
 _MOST = 1 << 41
 
 
-class _Totals(Protocol):
-    """The state of one epoch: increments in, noisy totals out."""
-
-    def add(self, increment: int) -> float: ...
-
-
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class _Counter(Value, ABC):
     """What both counters share: they count up to a horizon, or in epochs that double up to the longest."""
@@ -64,7 +58,7 @@ class _Counter(Value, ABC):
     def loss(self) -> Loss: ...
 
     @abstractmethod
-    def totals(self, horizon: int) -> _Totals:
+    def totals(self, horizon: int) -> _Blocks | _Rows:
         """The state of an epoch of this many steps that nothing was added to."""
 
     def start(self) -> CounterRun:
@@ -114,7 +108,7 @@ class BinaryCounter(PureMechanism, _Counter):
     def noise(self, horizon: int) -> Laplace:
         return Laplace(epsilon=self.epsilon, sensitivity=self.steps_per_unit * horizon.bit_length())
 
-    def totals(self, horizon: int) -> _Totals:
+    def totals(self, horizon: int) -> _Blocks | _Rows:
         return _Blocks(self.noise(horizon))
 
     def error(self, step: int, confidence: Number = 0.95) -> int:
@@ -159,7 +153,7 @@ class ToeplitzCounter(_Counter):
         """That of the noise of each step, in an epoch of this many steps."""
         return Fraction(self.steps_per_unit**2 * squared_norm(horizon)) / (2 * self.rho)
 
-    def totals(self, horizon: int) -> _Totals:
+    def totals(self, horizon: int) -> _Blocks | _Rows:
         return _Rows(self.variance(horizon), horizon)
 
     def error(self, step: int, confidence: Number = 0.95) -> float:

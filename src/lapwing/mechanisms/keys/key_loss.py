@@ -55,13 +55,14 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import SMOOTHING, smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import laplace_tail
-from lapwing.mechanisms.mechanism import read_epsilon
+from lapwing.mechanisms.mechanism import read_delta, read_epsilon
 from lapwing.mechanisms.scores import least_whole
 from lapwing.noise.noise_table import NoiseLaw, require_supported
-from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, round_up, shown
+from lapwing.numbers import Number, ball, count, enclose, ordinary, positive, round_up, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 
 MOST_KEYS = 10**9
+NO_DELTA = "private keys need a delta above 0. Pass one, or list the keys."
 TAIL_SHARE = 1e-5
 """The relative error of the float64 tails below."""
 
@@ -82,14 +83,6 @@ def read_counts(values: object, name: str = "counts") -> Integers:
     if array.min() < 0:
         raise Misconfigured(f"`{name}` holds a negative number; units are counted from 0. Pass counts of units.")
     return array.astype(np.int64, copy=False)
-
-
-def read_delta(delta: Number) -> Fraction:
-    """A delta above 0: without one no key that a single unit holds may ever be shown."""
-    value = below_one(delta, "delta")
-    if not value:
-        raise Misconfigured("`delta` is 0; private keys need a delta above 0. Pass one, or list the keys.")
-    return ordinary(value, "delta")
 
 
 def read_keys(keys: object) -> int:
@@ -145,7 +138,7 @@ def gaussian_loss(
 
     A unit moves `size` whole numbers at most, by an l2 norm of at most sqrt(squared) <= distance.
     """
-    exact_delta = read_delta(delta)
+    exact_delta = read_delta(delta, NO_DELTA)
     if rho is not None and epsilon is None:
         price = ordinary(positive(rho, "rho"), "rho")
         variance = squared / (2 * price)

@@ -15,9 +15,9 @@ import numpy as np
 
 from lapwing.arrays import Flags
 from lapwing.errors import Bug, Misconfigured
-from lapwing.mechanisms.keys.key_loss import read_counts, read_delta, read_keys
+from lapwing.mechanisms.keys.key_loss import NO_DELTA, read_counts, read_keys
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
-from lapwing.mechanisms.mechanism import Value, read_epsilon
+from lapwing.mechanisms.mechanism import Value, read_delta, read_epsilon
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import Approximate
@@ -58,7 +58,7 @@ class TruncatedGeometric(Value):
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
         self._set(
             epsilon=read_epsilon(epsilon),
-            delta=read_delta(delta),
+            delta=read_delta(delta, NO_DELTA),
             keys_per_unit=read_keys(keys_per_unit),
         )
         self._table()  # refuses a table that would be too long

@@ -19,7 +19,7 @@ import numpy as np
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.keys import key_loss
-from lapwing.mechanisms.mechanism import Value, read_epsilon
+from lapwing.mechanisms.mechanism import Value, read_delta, read_epsilon
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.numbers import Number, count, inside_unit, shown
@@ -151,7 +151,7 @@ class LaplaceThreshold(CountThreshold):
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
         price, exact_delta, kappa = (
             read_epsilon(epsilon),
-            key_loss.read_delta(delta),
+            read_delta(delta, key_loss.NO_DELTA),
             key_loss.read_keys(keys_per_unit),
         )
         scale, share = kappa / price, key_loss.share_of_key(exact_delta, kappa)

@@ -29,7 +29,6 @@ from lapwing.mechanisms.mechanism import share_outside
 from lapwing.mechanisms.ranges.components import (
     MOST_COUNT,
     MOST_TABLE,
-    Counts,
     MarginalRelease,
     Set,
     Sizes,
@@ -120,7 +119,9 @@ class Marginals(TableMechanism):
         parts = {part: np.zeros(shape(self.sizes, part)) for part in closure(self.sets)}
         for part, (k, variance) in self.noise.items():
             one = next(one for one in held if set(part) <= set(one))
-            exact = contrasts(_roomy(sum_over(held[one], one, part), cells(self.sizes, part) << len(part)))
+            counted = np.clip(sum_over(held[one], one, part), -MOST_COUNT, MOST_COUNT)
+            long = cells(self.sizes, part) << len(part) > _SHORT  # sizes decide, not data
+            exact = contrasts(counted.astype(object) if long else counted)
             drawn = sample_gaussian(Fraction(variance), exact.size).reshape(exact.shape)
             noisy = exact.astype(object) * k + drawn.astype(object)
             parts[part] = centre(np.asarray(noisy).astype(np.float64)) / (k * cells(self.sizes, part))
@@ -253,12 +254,6 @@ def _shares(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Fraction]:
 def _stretch(sizes: Sizes, part: Set) -> int:
     """t_B: the squared length of the contrasts of one record."""
     return math.prod(sizes[i] * (sizes[i] - 1) for i in part)
-
-
-def _roomy(table: Counts, stretch: int) -> Counts:
-    """The counts, cut, as Python integers if their contrasts could be too long; sizes decide, not data."""
-    cut = np.clip(table, -MOST_COUNT, MOST_COUNT)
-    return cut if stretch <= _SHORT else cut.astype(object)
 
 
 @lru_cache(maxsize=64)

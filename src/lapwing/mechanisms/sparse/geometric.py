@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
-from lapwing.mechanisms.mechanism import PureMechanism, read_monotone
-from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks, margin
-from lapwing.mechanisms.sparse.sparse_run import Run
-from lapwing.numbers import Enclosure, Number, count, exact, flag, ordinary, positive
+from lapwing.mechanisms.mechanism import read_monotone
+from lapwing.mechanisms.sparse.crossing import Crossing, Ticks, margin
+from lapwing.mechanisms.sparse.sparse_run import SparseVector
+from lapwing.numbers import Number, count, exact, ordinary, positive
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
@@ -22,7 +21,7 @@ _STEPS = 8  # towards the ratio, which barely moves after two
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class GeometricSparse(PureMechanism):
+class GeometricSparse(SparseVector):
     """Reports which of many values are above a threshold, with less noise than the textbook.
 
     Use:        for questions that come one after another, most of them below; the best sparse vector here. If all
@@ -51,18 +50,12 @@ class GeometricSparse(PureMechanism):
     Checked by: tests/mechanisms/sparse/test_geometric.py
     """
 
-    threshold: Fraction
-    epsilon: Fraction
-    answers: int
     queries: int
-    sensitivity: Fraction
+    """How many you expect. It sets the shift only; the guarantee holds for any number."""
     monotone: bool
     neighbours: Neighbours
-    reals: bool
     ratio: Fraction
     shift: Fraction
-    crossing: Crossing = field(repr=False, compare=False)
-    """The comparison in whole numbers, with its noise."""
 
     def __init__(
         self,
@@ -78,21 +71,13 @@ class GeometricSparse(PureMechanism):
         ratio: Number | None = None,
         shift: Number | None = None,
     ) -> None:
-        self._set(threshold=exact(threshold, "threshold"), epsilon=positive(epsilon, "epsilon"))
-        self._set(answers=count(answers, "answers"), queries=count(queries, "queries"))
-        self._set(sensitivity=positive(sensitivity, "sensitivity"), monotone=read_monotone(monotone, neighbours))
-        self._set(neighbours=read_neighbours(neighbours), reals=flag(reals, "reals"))
+        self._read(threshold, epsilon, answers, sensitivity, reals)
+        self._set(queries=count(queries, "queries"), neighbours=read_neighbours(neighbours))
+        self._set(monotone=read_monotone(monotone, neighbours))
         self._set(ratio=self._best_ratio() if ratio is None else positive(ratio, "ratio"))
         self._set(shift=self._best_shift() if shift is None else exact(shift, "shift"))
         ordinary(1 + abs(self.shift), "shift")
         self._set(crossing=self._crossing())
-
-    def start(self) -> Run:
-        """A run: ask it `above(value)` for one value after another. Every start costs `loss`.
-
-        `queries` is the number you expect. It sets the shift only; the guarantee holds for any number.
-        """
-        return Run(self.crossing, self.loss)
 
     @property
     def split(self) -> tuple[Fraction, Fraction]:
@@ -104,9 +89,6 @@ class GeometricSparse(PureMechanism):
     def scales(self) -> tuple[Fraction, Fraction]:
         """The noise scales of the threshold and of the questions."""
         return self._scales(self.sensitivity)
-
-    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
-        return self.crossing.law(values)
 
     def error(self, confidence: Number = 0.95, *, queries: int | None = None) -> int | float:
         """The least a for which, with this probability, all answers are right if no value is within a of the threshold.

@@ -13,14 +13,18 @@ Checked by: tests/mechanisms/sparse/test_sparse_run.py
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from threading import RLock
 from typing import Generic, NoReturn, TypeVar
 
 from lapwing.errors import Halted, Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.sparse.crossing import Crossing
+from lapwing.mechanisms.mechanism import PureMechanism
+from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing
 from lapwing.noise.bits import Forks
-from lapwing.numbers import Number
+from lapwing.numbers import Enclosure, Number, count, exact, flag, positive
 from lapwing.privacy.loss import Loss, Pure
 
 T = TypeVar("T")
@@ -126,3 +130,32 @@ class NumericRun(Run):
         ticks = self._crossing.ticks
         number = ticks.read(value)
         return ticks.number(number + int(self._noise.draw(1)[0])) if self._answer(number) else None
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SparseVector(PureMechanism, ABC):
+    """What sparse vector mechanisms share: the parameters of a comparison, and its runs."""
+
+    threshold: Fraction
+    epsilon: Fraction
+    answers: int
+    sensitivity: Fraction
+    reals: bool
+    crossing: Crossing = field(repr=False, compare=False)
+    """The comparison in whole numbers, with its noise."""
+
+    def start(self) -> Run:
+        """A run: ask it `above(value)` for one value after another. Every start costs `loss`."""
+        return Run(self.crossing, self.loss)
+
+    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
+        """Proven bounds of the probability of every list of answers to these values."""
+        return self.crossing.law(values)
+
+    @abstractmethod
+    def _crossing(self) -> Crossing: ...
+
+    def _read(self, threshold: Number, epsilon: Number, answers: int, sensitivity: Number, reals: bool) -> None:
+        self._set(threshold=exact(threshold, "threshold"), epsilon=positive(epsilon, "epsilon"))
+        self._set(answers=count(answers, "answers"), sensitivity=positive(sensitivity, "sensitivity"))
+        self._set(reals=flag(reals, "reals"))

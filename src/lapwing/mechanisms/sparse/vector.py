@@ -8,20 +8,19 @@ are the negative controls of the tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.mechanism import PureMechanism
 from lapwing.mechanisms.scores import nearest
-from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks, margin
-from lapwing.mechanisms.sparse.sparse_run import NumericRun, Run
-from lapwing.numbers import Enclosure, Number, count, exact, flag, inside_unit, positive
+from lapwing.mechanisms.sparse.crossing import Crossing, Ticks, margin
+from lapwing.mechanisms.sparse.sparse_run import NumericRun, SparseVector
+from lapwing.numbers import Number, count, inside_unit
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Sparse(PureMechanism):
+class Sparse(SparseVector):
     """Reports which of many values are above a threshold, until `answers` of them were.
 
     Use:        for questions that come one after another, most of them below: belows are free, only aboves are paid.
@@ -43,28 +42,11 @@ class Sparse(PureMechanism):
     Checked by: tests/mechanisms/sparse/test_vector.py
     """
 
-    threshold: Fraction
-    epsilon: Fraction
-    answers: int
-    sensitivity: Fraction
-    reals: bool
-    crossing: Crossing = field(repr=False, compare=False)
-    """The comparison in whole numbers, with its noise."""
-
     def __init__(
         self, *, threshold: Number, epsilon: Number, answers: int, sensitivity: Number = 1, reals: bool = False
     ) -> None:
-        self._set(threshold=exact(threshold, "threshold"), epsilon=positive(epsilon, "epsilon"))
-        self._set(answers=count(answers, "answers"), sensitivity=positive(sensitivity, "sensitivity"))
-        self._set(reals=flag(reals, "reals"))
+        self._read(threshold, epsilon, answers, sensitivity, reals)
         self._set(crossing=self._crossing())
-
-    def start(self) -> Run:
-        """A run: ask it `above(value)` for one value after another. Every start costs `loss`."""
-        return Run(self.crossing, self.loss)
-
-    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
-        return self.crossing.law(values)
 
     def error(self, confidence: Number = 0.95, *, queries: int) -> int | float:
         """The least a for which, with this probability, all answers are right if no value is within a of the threshold.
