@@ -15,6 +15,7 @@ Checked by: tests/mechanisms/quantiles/test_axis.py, tests/mechanisms/quantiles/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -173,6 +174,9 @@ def _array(values: object) -> npt.NDArray[Any]:
     if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
         raise _unreadable()
     array = number_array(values)
+    if array.dtype == object and set(map(type, array)) == {int, float}:
+        with suppress(OverflowError):  # beyond float64, numbers are read one at a time
+            array = array.astype(np.float64)
     if array.ndim != 1:
         raise Misconfigured("the values must be a plain list, one number per row. Pass a list or a flat array.")
     return array
