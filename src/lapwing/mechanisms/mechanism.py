@@ -14,7 +14,7 @@ from lapwing.privacy.phrases import short_repr
 _MOST_EPSILON = 700
 
 
-class Value:
+class FrozenValue:
     """A frozen value. Its constructor reads the parameters and sets the fields, once."""
 
     __slots__ = ()
@@ -25,7 +25,7 @@ class Value:
             object.__setattr__(self, name, value)
 
 
-class PureMechanism(Value):
+class PureMechanism(FrozenValue):
     """A mechanism that loses its epsilon, and says no more about its loss."""
 
     __slots__ = ()

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import Value, read_monotone
+from lapwing.mechanisms.mechanism import FrozenValue, read_monotone
 from lapwing.noise.lazy import exp_neg
 from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, positive
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
@@ -36,7 +36,7 @@ _FAR = 2000  # a weight below e^-2000 is enclosed without care for its relative 
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Selection(Value):
+class Selection(FrozenValue):
     """The parameters of a mechanism that chooses one of many candidates by their scores.
 
     `sensitivity` bounds how far one step of `neighbours` moves any single score. `monotone` states that such a step

@@ -14,7 +14,7 @@ from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.mechanism import Value, read_delta, read_epsilon
+from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
 from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import (
@@ -37,7 +37,7 @@ _SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law 
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Gaussian(Value, Additive):
+class Gaussian(FrozenValue, Additive):
     """Adds discrete Gaussian noise to integers, and to reals on a fine grid.
 
     Use:        many values that one unit changes together, and every answer under zCDP; for few values, `Laplace`.
@@ -188,7 +188,7 @@ def _summed_error(sigma: float, outside: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison(Value):
+class Comparison(FrozenValue):
     """Both mechanisms for the same values, their errors, and the better one."""
 
     laplace: Laplace

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import Value, read_secret
+from lapwing.mechanisms.mechanism import FrozenValue, read_secret
 from lapwing.mechanisms.scores import at_least
 from lapwing.noise import sample_bernoulli, uniform_integer
 from lapwing.numbers import Number, inside_unit
@@ -27,7 +27,7 @@ class Candidate(Protocol):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class BestOf(Value):
+class BestOf(FrozenValue):
     """Runs randomly drawn mechanisms a random number of times, and releases the best result only.
 
     Use:        to tune parameters by trial: many runs for the price of three. For one of many candidates

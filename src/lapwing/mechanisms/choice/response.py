@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import PureMechanism, Value
+from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
 from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_coins, sample_uniform
 from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
@@ -28,7 +28,7 @@ Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Share(Value):
+class Share(FrozenValue):
     """The estimated share of people whose true answer is this one.
 
     `share` is unbiased, so it may lie outside [0, 1]; `low` and `high` do not. `standard_error` is that of the coins.

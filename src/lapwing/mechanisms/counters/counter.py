@@ -33,7 +33,7 @@ import numpy as np
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
-from lapwing.mechanisms.mechanism import PureMechanism, Value
+from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
 from lapwing.mechanisms.ranges.ranges import MOST_CELLS, coefficients, decoder, read_size, squared_norm
 from lapwing.mechanisms.sparse.sparse_run import PaidRun
 from lapwing.noise import sample_gaussian
@@ -45,7 +45,7 @@ _MOST = 1 << 41
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class _Counter(Value, ABC):
+class _Counter(FrozenValue, ABC):
     """What both counters share: they count up to a horizon, or in epochs that double up to the longest."""
 
     longest: ClassVar[int]

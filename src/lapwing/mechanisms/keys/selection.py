@@ -17,7 +17,7 @@ from lapwing.arrays import Flags
 from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms.keys.key_loss import NO_DELTA, read_counts, read_keys
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
-from lapwing.mechanisms.mechanism import Value, read_delta, read_epsilon
+from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import Approximate
@@ -27,7 +27,7 @@ _MOST_STEPS = 200_000
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class TruncatedGeometric(Value):
+class TruncatedGeometric(FrozenValue):
     """Shows a key with a probability that grows with the number of units that hold it, as fast as privacy allows.
 
     The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds
@@ -96,7 +96,7 @@ class TruncatedGeometric(Value):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class KeyChoice(Value):
+class KeyChoice(FrozenValue):
     """The rule to take for the keys, the units that each rule needs for an even chance, and why.
 
     `geometric_half` is None where the table of TruncatedGeometric would be too long.

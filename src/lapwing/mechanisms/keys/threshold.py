@@ -19,7 +19,7 @@ import numpy as np
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.keys import key_loss
-from lapwing.mechanisms.mechanism import Value, read_delta, read_epsilon
+from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.numbers import Number, count, inside_unit, shown
@@ -32,7 +32,7 @@ _EXTENT = 40  # noise scales beyond which nothing is searched: e^-40 is below 10
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Shown(Value):
+class Shown(FrozenValue):
     """What is released: `keep` says for each key whether it is shown, `counts` holds the noisy counts of those."""
 
     keep: Flags
@@ -40,7 +40,7 @@ class Shown(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class CountThreshold(Value, ABC):
+class CountThreshold(FrozenValue, ABC):
     """A key with n > 0 units is shown, with n + Z, if n + Z > threshold, and with probability `edge` if they are equal.
 
     Subclasses define Z. A whole threshold rarely uses delta up exactly; `edge` uses the rest of it.

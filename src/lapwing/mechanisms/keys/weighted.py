@@ -14,7 +14,7 @@ import numpy as np
 from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.keys import key_loss
-from lapwing.mechanisms.mechanism import Value
+from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit
@@ -24,7 +24,7 @@ _EACH = 64  # up to this many keys the threshold is proved for each number, beyo
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class WeightedGaussian(Value):
+class WeightedGaussian(FrozenValue):
     """Shows keys by a noisy sum of weights; the more keys a unit holds, the less it adds to each of them.
 
     The caller promises: a unit holds at most keys_per_unit keys (more are sampled down first); if it holds w, it adds

@@ -25,7 +25,7 @@ import numpy as np
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace, laplace_tail
 from lapwing.mechanisms.local.ordered import BoundedGrid
-from lapwing.mechanisms.mechanism import Value
+from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.mechanisms.scores import T, at_least, candidate_at, least_whole, read, require_one_each
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
@@ -33,7 +33,7 @@ from lapwing.privacy.neighbours import Neighbours, read_neighbours
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class DistanceTest(Value):
+class DistanceTest(FrozenValue):
     """Reports whether a distance is safely above zero, and nothing else.
 
     Law:        passes if d + Z > threshold, P[Z = z] proportional to exp(-epsilon |z|); the threshold is the least
@@ -63,7 +63,7 @@ class DistanceTest(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ProposeTestRelease(Value):
+class ProposeTestRelease(FrozenValue):
     """Answers with noise for the proposed sensitivity, or refuses if the data may not allow it.
 
     Use:        when you have a good guess of the local sensitivity and can accept a refusal; the noise is as small as
@@ -108,7 +108,7 @@ class ProposeTestRelease(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class ProposedMedian(Value):
+class ProposedMedian(FrozenValue):
     """The median with noise for a proposed gap, or None if the middle of the data may be thinner than that.
 
     Use:        when the spacing of the records around the median is roughly known; `Quantile` needs no proposal and is
@@ -170,7 +170,7 @@ class ProposedMedian(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class StableMode(Value):
+class StableMode(FrozenValue):
     """The most frequent candidate without any noise, or None if a few records could change which it is.
 
     Use:        when one candidate is far ahead; `NoisyMax` and `PermuteAndFlip` need no delta and always answer.

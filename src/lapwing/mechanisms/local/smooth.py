@@ -53,7 +53,7 @@ from flint import arb
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid, Ordered
-from lapwing.mechanisms.mechanism import Value, read_epsilon, read_secret
+from lapwing.mechanisms.mechanism import FrozenValue, read_epsilon, read_secret
 from lapwing.mechanisms.scores import at_least, nearest
 from lapwing.noise.single_draw import cauchy_integer, laplace_integer
 from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, inside_unit, positive
@@ -67,7 +67,7 @@ _MOST_WEIGHTS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SmoothNoise(Value):
+class SmoothNoise(FrozenValue):
     """The noise of the module's two theorems: Cauchy if delta is 0, Laplace otherwise."""
 
     epsilon: Fraction
@@ -188,7 +188,7 @@ _FINE = 30  # by default the grid has between 2^29 and 2^30 steps up to the cap
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SmoothSensitivity(Value):
+class SmoothSensitivity(FrozenValue):
     """Adds noise scaled to how much the function can change near these data.
 
     Use:        when the global sensitivity is too large, and the local one is small and known at every distance, as
@@ -259,7 +259,7 @@ class SmoothSensitivity(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SmoothMedian(Value):
+class SmoothMedian(FrozenValue):
     """The median with noise scaled to the smooth sensitivity of these records.
 
     Use:        to see what local sensitivity can do; `Quantile` is several times better on most data and never far

@@ -28,7 +28,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Band, Ends, share_bands, tail_bound
-from lapwing.mechanisms.mechanism import Value, read_pair, share_outside
+from lapwing.mechanisms.mechanism import FrozenValue, read_pair, share_outside
 from lapwing.numbers import Number, count, shown
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
@@ -67,7 +67,7 @@ class ColumnCells:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class MomentsMechanism(Value, ABC):
+class MomentsMechanism(FrozenValue, ABC):
     """What mechanisms over soft histograms share: how many rows a unit may have, and the noise of a cell."""
 
     neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
@@ -97,7 +97,7 @@ class MomentsMechanism(Value, ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class GroupRelease(Value):
+class GroupRelease(FrozenValue):
     """The noisy cells of a single group, read as those of many."""
 
     cells: tuple[int, ...]

@@ -11,7 +11,7 @@ from flint import arb
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import Value
+from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.mechanisms.quantiles.axis import read_counted
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
@@ -26,7 +26,7 @@ _RATIO = Fraction(1, 2)  # the noise of a question is twice that of the bar: a s
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class AutoBounds(Value):
+class AutoBounds(FrozenValue):
     """Finds a power of two that few values reach, to clip them there.
 
     Use:        the clip of a sum or a mean whose values have no known bounds; where a bound is known, declare it. One

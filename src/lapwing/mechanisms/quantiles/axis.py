@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import Value, read_pair
+from lapwing.mechanisms.mechanism import FrozenValue, read_pair
 from lapwing.mechanisms.scores import number_array
 from lapwing.noise import uniform_integer
 from lapwing.noise.exponential_race import sample_race
@@ -56,7 +56,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class PointAxis(Value):
+class PointAxis(FrozenValue):
     """The points low + k step, k = 0 .. size - 1. `whole`: the rows are integers, and so are the points."""
 
     low: Fraction

@@ -60,7 +60,7 @@ import numpy.typing as npt
 from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
-from lapwing.mechanisms.mechanism import Value, read_pair
+from lapwing.mechanisms.mechanism import FrozenValue, read_pair
 from lapwing.mechanisms.quantiles.axis import (
     FINEST,
     LARGEST,
@@ -95,7 +95,7 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Aim(Value):
+class Aim(FrozenValue):
     """One quantile with its price: `estimate` and `interval` are the epsilons of the two steps; None is no interval."""
 
     at: Fraction
@@ -230,7 +230,7 @@ _HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class QuantileTable(Value):
+class QuantileTable(FrozenValue):
     """Released quantiles: one row per group, one column per quantile; `lows` and `highs` are the interval ends.
 
     The confidence was fixed before the release, since it sets the ranks that the ends aim at.
@@ -248,7 +248,7 @@ class QuantileTable(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class GridQuantiles(Value):
+class GridQuantiles(FrozenValue):
     """Releases quantiles of bounded values and an interval around each, from weights counted on a grid.
 
     Use:        medians, percentiles and approximate extremes (at 0 and 1) of a column, for one group or many, where an

@@ -21,7 +21,7 @@ import numpy as np
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import Value
+from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.mechanisms.quantiles.axis import FINEST, MOST_ROWS, Pieces, PointAxis, Tally, rank_losses, read_quantiles
 from lapwing.mechanisms.quantiles.single_quantile import read_share
 from lapwing.mechanisms.scores import at_least
@@ -123,7 +123,7 @@ class PartQuantile:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Quantiles(Value):
+class Quantiles(FrozenValue):
     """Releases values near several quantiles, ascending like the quantiles.
 
     Use:        quartiles, deciles or percentiles at once; for a single one use Quantile, which errs less on ties.

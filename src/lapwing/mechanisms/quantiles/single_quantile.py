@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import Value
+from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.mechanisms.quantiles.axis import FINEST, Pieces, PointAxis, pieces
 from lapwing.mechanisms.scores import at_least, loss_within, read_candidates, shares
 from lapwing.numbers import Enclosure, Number, count, inside_unit, positive
@@ -17,7 +17,7 @@ _MOST_PROVEN = 4096
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Quantile(Value):
+class Quantile(FrozenValue):
     """Releases a value near a quantile of integers, or of reals on a declared grid.
 
     Use:        one median or percentile of values with known bounds; for several at once use Quantiles, for the whole

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import Value
+from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.numbers import Number, count
 
 Set = tuple[int, ...]
@@ -43,7 +43,7 @@ MOST_SETS = 20_000
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class TableMechanism(Value, ABC):
+class TableMechanism(FrozenValue, ABC):
     """What both mechanisms are made of: the size of each attribute, the sets of attributes, and what a unit may add."""
 
     sizes: Sizes

@@ -30,7 +30,7 @@ from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
-from lapwing.mechanisms.mechanism import Value, share_outside
+from lapwing.mechanisms.mechanism import FrozenValue, share_outside
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, positive
@@ -100,7 +100,7 @@ class RangeMechanism(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RangeRelease(Value):
+class RangeRelease(FrozenValue):
     """Noisy counts of every range of cells, all from one release. They may be negative; `cdf` is not."""
 
     sums: Floats
@@ -143,7 +143,7 @@ class RangeRelease(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class PrefixSums(Value):
+class PrefixSums(FrozenValue):
     """All prefix sums of a vector of counts under zCDP.
 
     Use:        a distribution function, quantiles or ranges under zCDP; under pure DP `Ranges`; a single range, its
@@ -224,7 +224,7 @@ class PrefixSums(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Ranges(Value):
+class Ranges(FrozenValue):
     """All ranges of a vector of counts under pure DP.
 
     Use:        ranges, prefixes or quantiles of many cells under pure DP; up to about 40 cells it is the plain
