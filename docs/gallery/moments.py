@@ -12,8 +12,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from lapwing.mechanisms.additive.tails import tail_of
 from lapwing.mechanisms.moments.mean import GRID, Mean
-from lapwing.mechanisms.moments.moment_intervals import tail_of
 
 mpl.use("agg")
 import matplotlib.pyplot as plt

@@ -16,9 +16,8 @@ from lapwing.curator import Curator
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.mean_noise import weigh_variances
-from lapwing.mechanisms.cells import NoisyCells
-from lapwing.mechanisms.fitting import Noise
+from lapwing.mechanisms.additive.tails import weigh_variances
+from lapwing.mechanisms.cells import Noise, NoisyCells
 from lapwing.noise import sample_gaussian, sample_laplace
 from lapwing.plan.kind import Measure
 from lapwing.plan.total import TotalKind

@@ -26,7 +26,7 @@ from lapwing.errors import Bug, Unfinished
 from lapwing.expressions.expression import Slot
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Type
-from lapwing.mechanisms.additive.mean_noise import WHOLE, Part, mean_error, variance_of, weigh_variances
+from lapwing.mechanisms.additive.tails import WHOLE, Part, mean_error, variance_of, weigh_variances
 from lapwing.mechanisms.cells import Cells, narrowed
 from lapwing.numbers import Number
 from lapwing.plan.add_noise import Released

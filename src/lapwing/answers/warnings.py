@@ -22,7 +22,7 @@ from typing import Any
 from lapwing.answers.columns import half_width
 from lapwing.expressions.expression import Column, walk
 from lapwing.expressions.operators.dates import DATES
-from lapwing.mechanisms.fitting import KeySelection
+from lapwing.mechanisms.cells import KeySelection
 from lapwing.plan.aggregates import rests_on_dates, unit_plural
 from lapwing.plan.bounds_search import BoundsOf, SearchResult, overlooked
 from lapwing.plan.key_selection import units_needed

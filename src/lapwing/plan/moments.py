@@ -21,6 +21,7 @@ from lapwing.expressions.forms import ExactSum, Least, WholeQuotient, WideProduc
 from lapwing.expressions.identity import Facts, interval_facts
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type, text_of
+from lapwing.mechanisms.additive.tails import tail_bound
 from lapwing.mechanisms.cells import CellColumns, Cells
 from lapwing.mechanisms.moments import moment_values, variance
 from lapwing.mechanisms.moments.mean import (
@@ -31,7 +32,6 @@ from lapwing.mechanisms.moments.mean import (
     stddev_error,
     variance_error,
 )
-from lapwing.mechanisms.moments.moment_intervals import tail_bound
 from lapwing.mechanisms.moments.moment_values import GRID, ColumnCells
 from lapwing.plan.kind import CellBand, Function, Kind, Measure, Reading, row_limit, wide_bounds
 from lapwing.plan.row_values import Read, RowColumn, one_if_present, zero_if_null

@@ -18,7 +18,7 @@ from lapwing.expressions.identity import Facts, interval_facts
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type, text_of
 from lapwing.mechanisms.cells import CellColumns, Cells
-from lapwing.mechanisms.moments import regression
+from lapwing.mechanisms.moments import pair_moments
 from lapwing.mechanisms.moments.moment_values import GRID
 from lapwing.plan.kind import CellBand, Function, Measure, Reading, row_limit, wide_bounds
 from lapwing.plan.moments import RowShares, StatisticReader, scaled_product, three_cells, weigh
@@ -78,9 +78,9 @@ class PairKind(RowShares):
     def half_width(self, measure: Measure, statistic: str, confidence: Fraction, rows: int | None) -> Fraction | None:
         return None
 
-    def _columns(self, measure: Measure) -> regression.PairCells:
+    def _columns(self, measure: Measure) -> pair_moments.PairCells:
         x, y = ((bounds.low, bounds.high) for bounds in (self.x_bounds, self.y_bounds))
-        return regression.PairCells(measure.noise, x, y)
+        return pair_moments.PairCells(measure.noise, x, y)
 
 
 def _thirds(a: exp.Expression) -> tuple[exp.Expression, exp.Expression, exp.Expression]:
@@ -116,12 +116,12 @@ INTERCEPT = Function("regr_intercept", "REGR_INTERCEPT(y, x)", Type.REAL, "the i
 PAIRS = COVARIANCE, SAMPLE_COVARIANCE, CORRELATION, SLOPE, INTERCEPT
 
 _READERS: dict[str, StatisticReader] = {
-    COVARIANCE.name: (regression.covariances, regression.covariance_intervals),
+    COVARIANCE.name: (pair_moments.covariances, pair_moments.covariance_intervals),
     SAMPLE_COVARIANCE.name: (
-        partial(regression.covariances, sample=True),
-        partial(regression.covariance_intervals, sample=True),
+        partial(pair_moments.covariances, sample=True),
+        partial(pair_moments.covariance_intervals, sample=True),
     ),
-    CORRELATION.name: (regression.correlations, regression.correlation_intervals),
-    SLOPE.name: (regression.slopes, regression.slope_intervals),
-    INTERCEPT.name: (regression.intercepts, regression.intercept_intervals),
+    CORRELATION.name: (pair_moments.correlations, pair_moments.correlation_intervals),
+    SLOPE.name: (pair_moments.slopes, pair_moments.slope_intervals),
+    INTERCEPT.name: (pair_moments.intercepts, pair_moments.intercept_intervals),
 }

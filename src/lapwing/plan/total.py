@@ -25,9 +25,8 @@ from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.to_sqlglot import between, cut, real
 from lapwing.expressions.types import Interval, Type
-from lapwing.mechanisms.cells import BestGroups, CellMechanism
-from lapwing.mechanisms.fitting import mechanisms_for
-from lapwing.mechanisms.grid import Grid
+from lapwing.mechanisms.cells import BestGroups, CellMechanism, mechanisms_for
+from lapwing.mechanisms.values import Grid
 from lapwing.plan.kind import Function, Kind, Measure, Reading, Surplus, bounds_for, row_limit
 from lapwing.plan.row_values import Read, RowColumn, one_if_present, where_present
 from lapwing.privacy.loss import Loss

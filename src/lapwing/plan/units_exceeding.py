@@ -43,8 +43,7 @@ from lapwing.expressions.operators.base import cast, number
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.to_sqlglot import literal, real, value
 from lapwing.expressions.types import Type, Value
-from lapwing.mechanisms.cells import CellColumns
-from lapwing.mechanisms.fitting import mechanisms_for
+from lapwing.mechanisms.cells import CellColumns, mechanisms_for
 from lapwing.plan.aggregates import Bounded, Limits, limits_of
 from lapwing.plan.kind import FetchedRows, Kind, Measure, UnitRows
 from lapwing.plan.plan import Outline, Plan, plan_release

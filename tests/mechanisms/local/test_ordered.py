@@ -114,6 +114,6 @@ def test_bad_steps_are_refused(step: object) -> None:
 )
 def test_what_is_no_number_is_refused_without_showing_it(values: object) -> None:
     """The rule of axis.py: whoever calls leaves missing values out."""
-    with pytest.raises(Misconfigured, match="some values are not numbers") as refusal:
+    with pytest.raises(Misconfigured, match="some values do not fit the axis") as refusal:
         GRID.order(values, Neighbours.ADD_OR_REMOVE)
     assert "secret" not in str(refusal.value)
