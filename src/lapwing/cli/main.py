@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lapwing.cli.check import check
 from lapwing.cli.course import lecture, tour
 from lapwing.cli.lab import attack, audit
 from lapwing.cli.ledger import app as ledger_app
@@ -57,7 +58,7 @@ app = typer.Typer(
 )
 for name, group in (("ledger", ledger_app), ("survey", survey_app), ("token", tokens_app)):
     app.add_typer(group, name=name, hidden=True)
-for command in (audit, attack, lecture, tour, serve):
+for command in (check, audit, attack, lecture, tour, serve):
     app.command(hidden=True)(command)
 
 QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
