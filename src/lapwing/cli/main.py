@@ -34,6 +34,7 @@ from lapwing.cli.options import (
     takes_options,
 )
 from lapwing.cli.output import Unwritten, after_answer, csv_of, echo, in_flags, show
+from lapwing.cli.plan import plan
 from lapwing.cli.progress import waiting
 from lapwing.cli.serve import serve
 from lapwing.cli.survey import app as survey_app
@@ -58,7 +59,7 @@ app = typer.Typer(
 )
 for name, group in (("ledger", ledger_app), ("survey", survey_app), ("token", tokens_app)):
     app.add_typer(group, name=name, hidden=True)
-for command in (check, audit, attack, lecture, tour, serve):
+for command in (check, plan, audit, attack, lecture, tour, serve):
     app.command(hidden=True)(command)
 
 QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
