@@ -8,7 +8,7 @@ Checked by: tests/server/test_access.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from starlette.routing import BaseRoute, Match
@@ -26,6 +26,8 @@ class Access:
     roles: frozenset[Role]
     is_open: bool = False
     """Whether it needs no token: it reveals no data, budget or questions."""
+    by_session: bool = False
+    """Whether it is a page of the console, for who is signed in, and takes no bearer token."""
 
 
 NOBODY = Access(frozenset())
@@ -33,6 +35,11 @@ EVERYONE = Access(frozenset(Role))
 ASKING = Access(frozenset({Role.STEWARD, Role.ANALYST}))
 READING = Access(frozenset({Role.STEWARD, Role.AUDITOR}))
 OPEN = Access(frozenset(), is_open=True)
+
+
+def signed_in(access: Access) -> Access:
+    """The same roles, by the session of the console instead of a token."""
+    return replace(access, by_session=True)
 
 
 def allow(access: Access) -> Callable[[_T], _T]:

@@ -84,7 +84,7 @@ async def tables(request: Request) -> Response:
 async def budget(request: Request) -> Response:
     """What was spent of the whole budget, of your own allowance and of that of your team."""
     service, principal = _who(request)
-    return _send(request, await service.quickly(lambda: _budget(service, principal)))
+    return _send(request, await service.quickly(lambda: budget_facts(service, principal)))
 
 
 @router.post("/v1/preview", tags=["ask"], responses=problems() | PREVIEWED)
@@ -199,7 +199,8 @@ def _verdict(same: bool) -> dict[str, Any]:
     return {"is_what_was_released": same, "in_words": said}
 
 
-def _budget(service: Service, principal: Principal) -> dict[str, Any]:
+def budget_facts(service: Service, principal: Principal) -> dict[str, Any]:
+    """The budget, and the allowances of a person and their team."""
     _, at, team = principal.name.partition("@")
     return {
         **service.curator.budget.to_dict(),
@@ -210,6 +211,10 @@ def _budget(service: Service, principal: Principal) -> dict[str, Any]:
 
 def _allowed(service: Service, name: str) -> dict[str, str | None]:
     """What a name or a team has spent, and the most it may."""
-    allowance = service.ledger.allowance(name)
-    limit = None if allowance is None else str(allowance)
-    return {"name": name, "spent": str(service.ledger.spent_by(name)), "allowance": limit}
+    allowance, spent, total = service.ledger.allowance(name), service.ledger.spent_by(name), service.ledger.total
+    limit = share = None
+    if allowance is not None:
+        limit = str(allowance)
+        left = max(allowance.amount - spent.amount, 0)
+        share = {"of_budget": float(allowance.amount / total.amount), "left": float(left / total.amount)}
+    return {"name": name, "spent": str(spent), "allowance": limit, "share_left": share}
