@@ -47,7 +47,7 @@ export function makeEditor({parent, text, nonce, schema, onChange, onRun}) {
         autocompletion({icons: false}), refused, syntaxHighlighting(colours), EditorView.lineWrapping,
         placeholder("SELECT ... FROM ..."),
         sql({dialect, schema, upperCaseKeywords: true, defaultTable: Object.keys(schema)[0]}),
-        EditorView.contentAttributes.of({"aria-label": "Question in SQL. Escape leaves the editor.", "aria-multiline": "true"}),
+        EditorView.contentAttributes.of({"aria-label": "Question in SQL. Escape leaves the editor.", "aria-multiline": "true", contenteditable: "plaintext-only"}),
         keymap.of([run, ...closeBracketsKeymap, ...completionKeymap, leave, ...defaultKeymap, ...historyKeymap]),
         EditorView.updateListener.of((update) => { if (update.docChanged) onChange(); }),
       ],

@@ -211,10 +211,6 @@ def budget_facts(service: Service, principal: Principal) -> dict[str, Any]:
 
 def _allowed(service: Service, name: str) -> dict[str, str | None]:
     """What a name or a team has spent, and the most it may."""
-    allowance, spent, total = service.ledger.allowance(name), service.ledger.spent_by(name), service.ledger.total
-    limit = share = None
-    if allowance is not None:
-        limit = str(allowance)
-        left = max(allowance.amount - spent.amount, 0)
-        share = {"of_budget": float(allowance.amount / total.amount), "left": float(left / total.amount)}
-    return {"name": name, "spent": str(spent), "allowance": limit, "share_left": share}
+    allowance = service.ledger.allowance(name)
+    limit = None if allowance is None else str(allowance)
+    return {"name": name, "spent": str(service.ledger.spent_by(name)), "allowance": limit}

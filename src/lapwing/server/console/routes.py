@@ -162,7 +162,8 @@ async def ask(request: Request, body: AskBody, key: KeyHeader = None) -> Respons
     service, principal = _service(request), _session(request).principal
     outcome, place = await service.ask(principal, body, arrived=request.state.arrived, key=key)
     line = request.state.line
-    line.code, line.price, line.left_after = outcome.code, outcome.price and str(outcome.price), place
+    price = None if outcome.price is None else str(outcome.price)
+    line.code, line.price, line.left_after = outcome.code, price, place
     answer = json.loads(outcome.content)
     shown = {"release": answer["release"]} if outcome.status == 200 else _refused(answer)
     return _json(shown, status=outcome.status)
@@ -212,7 +213,15 @@ async def answer_page(request: Request, release: ReleaseName) -> Response:
 @allow(signed_in(EVERYONE))
 async def budget_page(request: Request) -> Response:
     principal = _session(request).principal
-    return _page(request, "budget", await _facts(request, lambda service: budget_facts(service, principal)))
+
+    def read(service: Service) -> dict[str, Any]:
+        facts = budget_facts(service, principal)
+        for whose in ("own", "team"):
+            if facts[whose] is not None:
+                facts[whose]["share_left"] = _share_left(service, facts[whose]["name"])
+        return facts
+
+    return _page(request, "budget", await _facts(request, read))
 
 
 @router.get("/console/ledger")
@@ -300,11 +309,10 @@ async def _priced(request: Request, seen: dict[str, Any], body: AskBody) -> dict
     """What a page says of a preview: the price as a share, how many more, the typical error, and a drawn example."""
     if seen.get("stored"):
         return {"line": "Free: a stored answer is at least this good.", "button": "Show the answer", "free": True}
-    facts = await _facts(request, lambda service: budget_facts(service, _session(request).principal))
-    own = facts["own"]["share_left"]
+    own = await _facts(request, lambda service: _share_left(service, _session(request).principal.name))
     part, whose = float(seen["share_of_budget"]), "the budget"
     if own is not None:
-        part, whose = part / own["of_budget"], "your allowance"
+        part, whose = part / (own["of_budget"] or 1), "your allowance"
     more = int(own["left"] / seen["share_of_budget"]) if own is not None else seen["about_how_many_more"]
     errors = [f"{name} within {_rounded(error)}" for name, error in seen["errors"].items()]
     said = [f"Costs {_percent(part)} of {whose}, about {more or 0:,} more like it."]
@@ -324,6 +332,15 @@ async def _priced(request: Request, seen: dict[str, Any], body: AskBody) -> dict
         "seconds": seen["answers_after_seconds"],
         "groups": groups,
     }
+
+
+def _share_left(service: Service, name: str) -> dict[str, float] | None:
+    """An allowance and what is left of it, as parts of the budget; None if there is no allowance."""
+    allowance = service.ledger.allowance(name)
+    if allowance is None:
+        return None
+    total, left = service.ledger.total.amount, allowance.amount - service.ledger.spent_by(name).amount
+    return {"of_budget": float(allowance.amount / total), "left": float(max(left, 0) / total)}
 
 
 def _refused(problem: dict[str, Any]) -> dict[str, Any]:
