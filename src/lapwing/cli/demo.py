@@ -62,8 +62,32 @@ def story(folder: Path) -> Iterator[Scene]:
     yield the_small_print()
 
 
-def the_small_print() -> Scene:
-    """What the answers do not promise, and a folder to go on with."""
+def run_console() -> None:
+    """Serves the bundled data with a console, and a link for an analyst and a steward that works once."""
+    from lapwing.cli.doctor import need_server
+
+    need_server("Consoles")
+    from lapwing.curator.settings import read_settings
+    from lapwing.ledger import open_ledger
+    from lapwing.server.console.sessions import Sessions
+    from lapwing.server.run import prepare, run
+    from lapwing.server.tokens import Role, TokenBook
+
+    file = _write_folder() / "lapwing.toml"
+    serve, _ = prepare(file)
+    settings = read_settings(file)
+    with open_ledger(settings.ledger, settings.budget, witness=settings.witnesses) as ledger:
+        book = TokenBook(ledger)
+        for role in (Role.ANALYST, Role.STEWARD):
+            token, _ = book.add(f"demo-{role}", role, days=1)
+            code = Sessions(ledger, book).invite(token)
+            echo(f"{role:8} http://{serve.host}:{serve.port}/console/sign-in#code={code}")
+    echo("Each link works once, within ten minutes. Use two browsers or a private window to be both.")
+    run(file, serve, say=echo)
+
+
+def _write_folder() -> Path:
+    """The folder of the bundled data and its settings."""
     folder = Path(FOLDER).resolve()
     folder.mkdir(exist_ok=True)
     data, file = folder / "health.parquet", folder / "lapwing.toml"
@@ -72,6 +96,12 @@ def the_small_print() -> Scene:
 
         pq.write_table(health(), data)
         file.write_text(FILE, encoding="utf-8")
+    return folder
+
+
+def the_small_print() -> Scene:
+    """What the answers do not promise, and a folder to go on with."""
+    folder = _write_folder()
     shown = (bullets(LIMITS), say(f"\nYour turn, in {folder}:"), command(NEXT))
     facts = {"not_promised": list(LIMITS), "folder": str(folder), "next": NEXT}
     return Scene("limits", "What this does not promise", shown, facts)

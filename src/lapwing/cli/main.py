@@ -127,11 +127,17 @@ def start(
 
 
 @app.command()
-def demo(as_json: JsonOption = False) -> None:
+def demo(
+    as_json: JsonOption = False,
+    console: Annotated[bool, typer.Option("--serve", help="Open the console on the same data.")] = False,
+) -> None:
     """Ask real data, and attack the answers."""
     from lapwing.cli.demo import run as story
+    from lapwing.cli.demo import run_console
 
-    story(as_json=as_json)
+    if console:
+        return run_console()
+    return story(as_json=as_json)
 
 
 @app.command()
