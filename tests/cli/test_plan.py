@@ -27,7 +27,7 @@ QUESTIONS = "SELECT sex, COUNT(*) AS n FROM v GROUP BY sex;\nSELECT AVG(age) AS 
 
 def lapwing(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lapwing", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

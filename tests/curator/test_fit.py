@@ -42,7 +42,12 @@ def written(folder: Path, rows: list[tuple[str, ...]]) -> Path:
 
 def drawn(seed: int) -> list[tuple[str, ...]]:
     draw = random.Random(seed)
-    choices = (["", "a", "b", "c", "d"], ["", "F", "M", "X"], ["", "-1", "0", "120", "121", "x"], ["", "1.5", "abc", "7"])
+    choices = (
+        ["", "a", "b", "c", "d"],
+        ["", "F", "M", "X"],
+        ["", "-1", "0", "120", "121", "x"],
+        ["", "1.5", "abc", "7"],
+    )
     return [tuple(draw.choice(options) for options in choices) for _ in range(draw.randint(1, 30))]
 
 
@@ -78,7 +83,7 @@ def test_the_counts_are_exact(seed: int, tmp_path: Path) -> None:
 
 def lapwing(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lapwing", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_a_look_is_recorded_and_what_was_seen_is_not(tmp_path: Path) -> None:

@@ -50,10 +50,19 @@ CONSOLE: dict[tuple[str, str], Access] = {
     ("GET", "/console/static/{name}"): OPEN,
     ("GET", "/console/sign-in"): OPEN,
     ("POST", "/console/sign-in"): OPEN,
-    **{("POST", f"/console/{path}"): signed_in(access) for path, access in (("sign-out", EVERYONE), ("preview", ASKING), ("ask", ASKING), ("people", STEWARDING))},
+    **{
+        ("POST", f"/console/{path}"): signed_in(access)
+        for path, access in (("sign-out", EVERYONE), ("preview", ASKING), ("ask", ASKING), ("people", STEWARDING))
+    },
     **{
         ("GET", f"/console{path}{ending}"): signed_in(access)
-        for path, access in (("", EVERYONE), ("/answers", EVERYONE), ("/budget", EVERYONE), ("/ledger", READING), ("/people", STEWARDING))
+        for path, access in (
+            ("", EVERYONE),
+            ("/answers", EVERYONE),
+            ("/budget", EVERYONE),
+            ("/ledger", READING),
+            ("/people", STEWARDING),
+        )
         for ending in ("", ".json")
     },
     ("GET", "/console/answers/{release}"): signed_in(EVERYONE),

@@ -37,7 +37,10 @@ class Watched:
         self.requests: list[tuple[str, str]] = []
         self.complaints: list[str] = []
         page.on("request", lambda request: self.requests.append((request.method, request.url)))
-        page.on("console", lambda said: self.complaints.append(f"{said.text} {said.location}") if said.type == "error" else None)
+        page.on(
+            "console",
+            lambda said: self.complaints.append(f"{said.text} {said.location}") if said.type == "error" else None,
+        )
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def sign_in(self, token: str) -> None:
@@ -80,7 +83,9 @@ def test_an_analyst_previews_asks_once_and_reloads_for_free(watched: Watched, se
     before = charges(server)
     watched.sign_in(server.token("ann"))
     watched.write(COUNT)
-    assert re.match(r"Costs [\d.]+ % of the budget, about \d+ more like it. Typical error: COUNT\(\*\) within", watched.priced())
+    assert re.match(
+        r"Costs [\d.]+ % of the budget, about \d+ more like it. Typical error: COUNT\(\*\) within", watched.priced()
+    )
     assert watched.page.is_visible("#ghost svg")
     assert_accessible(watched.page)
     watched.page.dblclick("#ask")
@@ -149,7 +154,9 @@ def test_the_keyboard_alone_is_enough(watched: Watched, server: Running) -> None
     assert download.value.suggested_filename.endswith(".csv")
 
 
-@pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "'; alert(1)//", "</script><script>alert(1)</script>"])
+@pytest.mark.parametrize(
+    "text", ["<img src=x onerror=alert(1)>", "'; alert(1)//", "</script><script>alert(1)</script>"]
+)
 def test_texts_of_others_stay_texts(watched: Watched, server: Running, text: str) -> None:
     dialogs: list[Any] = []
     watched.page.on("dialog", lambda dialog: (dialogs.append(dialog), dialog.dismiss()))

@@ -35,10 +35,8 @@ def draw_svg(picture: Picture) -> str:
 def draw_ghost(count: int, half_width: float, height: float) -> str:
     """Bars of one height with the intervals that an answer would have; they say nothing about the rows."""
     shown, most = min(count, 12), height + half_width
-    lines = [
-        '<defs><pattern id="hatch" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse">'
-        '<rect width="4" height="8" class="hatch"/></pattern></defs>'
-    ]
+    pattern = '<pattern id="hatch" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse">'
+    lines = [f'<defs>{pattern}<rect width="4" height="8" class="hatch"/></pattern></defs>']
     for row in range(shown):
         y, end = row * (_BAR + _GAP) + 8, (_WIDTH - 40) * height / most
         reach = (_WIDTH - 40) * half_width / most
@@ -99,7 +97,8 @@ def _bars(panel: Panel, labels: tuple[str, ...], top: float) -> Iterator[str]:
                 yield _whisker(across(start), across(end), y + _BAR / 2)
             after = across(max(value, end if known else value, 0.0)) + 6
             yield f'<text x="{after:.1f}" y="{y + 17:.1f}" class="number">{escape(_number(value, start, end))}</text>'
-    yield f'<line x1="{across(0):.1f}" x2="{across(0):.1f}" y1="{top}" y2="{top + _bar_height(panel, len(labels)) - _GAP}" class="axis"/>'
+    bottom, zero = top + _bar_height(panel, len(labels)) - _GAP, across(0)
+    yield f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="{top}" y2="{bottom}" class="axis"/>'
 
 
 def _lines(panel: Panel, top: float) -> Iterator[str]:
@@ -175,7 +174,9 @@ def _number(value: float, low: float, high: float) -> str:
 
 def _said(marks: Marks, value: float, low: float, high: float) -> str:
     name = f"{marks.name}: " if marks.name else ""
-    interval = "" if math.isnan(low) or math.isnan(high) else f", {_number(low, low, high)} to {_number(high, low, high)}"
+    interval = (
+        "" if math.isnan(low) or math.isnan(high) else f", {_number(low, low, high)} to {_number(high, low, high)}"
+    )
     return f"{name}{_number(value, low, high)}{interval}"
 
 

@@ -149,6 +149,8 @@ def init(
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     epsilon: Annotated[str | None, typer.Option(help="How much may ever leak about one unit.")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
+    browser: Annotated[bool, typer.Option("--browser", help="Declare facts on a page of this machine.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: write a draft to edit.")] = False,
     file: FileOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
@@ -157,6 +159,10 @@ def init(
     from lapwing.postgres import is_postgres
     from lapwing.privacy.budget import Budget
 
+    is_file = len(data) == 1 and table is None and not is_postgres(data[0])
+    asks = not (yes or as_json) and unit is None and sys.stdin.isatty()
+    if is_file and (browser or asks):
+        return _set_up(Path(data[0]), unit, epsilon, delta, file, browser=browser)
     if unit is None:
         raise Misconfigured(_UNIT)
     if epsilon is None:
@@ -177,6 +183,29 @@ def init(
         raise Misconfigured(f"{file} cannot be written ({error.strerror}). Choose another with --file.") from None
     told = f"Wrote {file}. Review every line marked REVIEW before asking questions.\n{weak}".rstrip()
     show({"written": str(file), "warning": weak or None}, as_json, told)
+
+
+def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
+    """Asks for the facts of one file, and writes them."""
+    from lapwing.cli.setup import Facts, ask_facts, check_text, first_questions
+    from lapwing.engines.backends import stored_types
+    from lapwing.engines.source import file_source
+
+    if file.exists():
+        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
+    types = stored_types(file_source(data), guess=True)
+    if browser:
+        from lapwing.cli.doctor import need_server
+
+        need_server("Pages")
+        from lapwing.cli.setup_page import serve_setup
+
+        return serve_setup(Facts(data, unit or "", epsilon or "1", delta), types, file, say=echo)
+    text = ask_facts(data, types, unit, epsilon, delta).toml(file)
+    ((table, _),) = check_text(text, file).tables
+    file.write_text(text, encoding="utf-8")
+    asked = "\n".join(f'  lapwing ask "{question}" --share 0.05' for question in first_questions(table))
+    return echo(f"Wrote {file}. Try:\n{asked}")
 
 
 @app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,17 +11,21 @@ import typer
 
 from lapwing.cli.options import DEFAULT, FileOption, JsonOption, read_number
 from lapwing.cli.output import show
-from lapwing.errors import LapwingError, Misconfigured, Refused
+from lapwing.errors import Misconfigured, Refused
 
 if TYPE_CHECKING:
+    from lapwing.curator import Curator
     from lapwing.curator.settings import Settings
+    from lapwing.privacy.budget import Budget
 
 _SIZES = ("0.1", "0.5", "1", "2", "5")
 
 
 def plan(
     questions: Annotated[Path, typer.Argument(help="SELECT statements in a file, each ended by a semicolon.")],
-    units: Annotated[int | None, typer.Option(help="About how many units there are, to show errors relative to.")] = None,
+    units: Annotated[
+        int | None, typer.Option(help="About how many units there are, to show errors relative to.")
+    ] = None,
     budgets: Annotated[list[str] | None, typer.Option("--budget", help="An epsilon to compare. Repeat it.")] = None,
     file: FileOption = DEFAULT,
     as_json: JsonOption = False,
@@ -53,7 +56,9 @@ def _statements(path: Path) -> Iterator[str]:
         text = path.read_text(encoding="utf-8")
         tokens = tokenize(text, dialect="duckdb")
     except (OSError, UnicodeDecodeError, SqlglotError):
-        raise Misconfigured(f"{path} is not a readable file of SQL. Write one SELECT after another, with ; between.") from None
+        raise Misconfigured(
+            f"{path} is not a readable file of SQL. Write one SELECT after another, with ; between."
+        ) from None
     ends = [token.start for token in tokens if token.token_type is TokenType.SEMICOLON]
     starts = [0, *(end + 1 for end in ends)]
     words = [token.start for token in tokens if token.token_type is not TokenType.SEMICOLON]
@@ -69,28 +74,31 @@ def _statements(path: Path) -> Iterator[str]:
 
 def _errors(settings: Settings, questions: list[str], size: Any, units: int | None) -> list[str]:
     """For each question what an equal part of this budget buys, in words."""
+    from lapwing.privacy.budget import Budget as NewBudget
+
+    budget = NewBudget(size, settings.budget.delta, accounting=settings.budget.accounting)
+    with made_up(settings, budget) as curator:
+        return [error_of(curator, question, Fraction(1, len(questions)), units) for question in questions]
+
+
+def made_up(settings: Settings, budget: Budget) -> Curator:
+    """A curator with these facts and another budget, on made-up rows."""
     from lapwing.curator import Curator
     from lapwing.curator.dummy import dummy_catalog, dummy_engine
     from lapwing.expressions.table import Catalog
     from lapwing.ledger import open_ledger
-    from lapwing.privacy.budget import Budget
 
-    budget = Budget(size, settings.budget.delta, accounting=settings.budget.accounting)
     catalog = dummy_catalog(Catalog(tuple(table for table, _ in (*settings.tables, *settings.public))))
-    ledger = open_ledger(None, budget)
-    with Curator(catalog, dummy_engine(catalog), ledger, check=settings.check) as curator:
-        return [_error(curator, question, Fraction(1, len(questions)), units) for question in questions]
+    return Curator(catalog, dummy_engine(catalog), open_ledger(None, budget), check=settings.check)
 
 
-def _error(curator: Any, question: str, share: Fraction, units: int | None) -> str:
-    terms = {} if units is None else {"assume_rows": units}
+def error_of(curator: Curator, question: str, share: Fraction, units: int | None) -> str:
+    """What this share of the budget buys for a question, in words."""
     try:
-        preview = curator.preview(question, share=share, **terms)
+        preview = curator.preview(question, share=share, assume_rows=units)
     except Refused as refused:
         return f"refused: {refused}"
-    errors = {}
-    with suppress(AttributeError):  # a statement of several questions has errors by question
-        errors = preview.errors
+    errors = getattr(preview, "errors", {})  # a statement of several questions has errors by question
     said = [f"{name} within {_short(error)}" for name, error in errors.items()]
     return "; ".join(said) or next(iter(str(preview).splitlines()), "")
 

@@ -1,7 +1,7 @@
 """How well declared facts fit the rows: exact counts for the steward, never an answer and never served.
 
-Guarantee:  none. What is returned is private. A look is recorded in the ledger before a row is read: who and when, never
-            what was seen.
+Guarantee:  none. What is returned is private. A look is recorded in the ledger before a row is read: who and when,
+            never what was seen.
 Checked by: tests/curator/test_fit.py
 """
 
@@ -19,7 +19,7 @@ from lapwing.engines.source import LocalSource, Source
 from lapwing.expressions.expression import Column
 from lapwing.expressions.forms import Listed
 from lapwing.expressions.table import UNIT_ID, Field, Table
-from lapwing.expressions.to_sqlglot import literal, real, value
+from lapwing.expressions.to_sqlglot import real, value
 from lapwing.expressions.types import Type
 from lapwing.ledger import Ledger
 from lapwing.ledger.entry import EntryKind
@@ -101,8 +101,14 @@ class _Table:
             if field.bounds is not None:
                 low, high = real(field.bounds.low), real(field.bounds.high)
                 advice = "Wider bounds cut fewer values and add noise."
-                yield self._fact(field.name, f"lie below {field.bounds.low}", advice), exp.LT(this=column, expression=low)
-                yield self._fact(field.name, f"lie above {field.bounds.high}", advice), exp.GT(this=column, expression=high)
+                yield (
+                    self._fact(field.name, f"lie below {field.bounds.low}", advice),
+                    exp.LT(this=column, expression=low),
+                )
+                yield (
+                    self._fact(field.name, f"lie above {field.bounds.high}", advice),
+                    exp.GT(this=column, expression=high),
+                )
             if field.values:
                 listed = Listed(this=column.copy(), values=field.values, kind=field.type, place=len(field.name))
                 outside = exp.And(this=_present(column), expression=exp.Not(this=exp.Paren(this=listed)))
@@ -114,7 +120,9 @@ class _Table:
         """Values that a public table of the same key does not have."""
         for other in self._public:
             for key in other.keys:
-                same = [known for known in other.fields if (known.name,) == key and known.name.lower() == field.name.lower()]
+                same = [
+                    known for known in other.fields if (known.name,) == key and known.name.lower() == field.name.lower()
+                ]
                 if same and other.rows is not None and key[0] in other.rows and same[0].type is field.type:
                     listed = Listed(this=column.copy(), values=other.rows[key[0]], kind=field.type, place=0)
                     outside = exp.And(this=_present(column), expression=exp.Not(this=exp.Paren(this=listed)))

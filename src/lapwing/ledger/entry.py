@@ -57,7 +57,15 @@ class EntryKind(StrEnum):
 
 UNSYNCED = (EntryKind.SETTLE, EntryKind.CLAIM, EntryKind.KEEP)
 """What is committed without a sync of its own. No charge is among it."""
-FREE = (EntryKind.MEMBER, EntryKind.TOKEN, EntryKind.REVOKE, EntryKind.CLAIM, EntryKind.SESSION, EntryKind.LOOK, EntryKind.KEEP)
+FREE = (
+    EntryKind.MEMBER,
+    EntryKind.TOKEN,
+    EntryKind.REVOKE,
+    EntryKind.CLAIM,
+    EntryKind.SESSION,
+    EntryKind.LOOK,
+    EntryKind.KEEP,
+)
 """What is recorded under a name and a key, and costs nothing."""
 
 

@@ -136,7 +136,6 @@ class Door:
         scope["state"] = state
         await self.app(scope, _replay(body, receive), send)
 
-
     async def _signed_in(self, scope: Scope, headers: dict[bytes, bytes], access: Access) -> Session:
         """The session of a request to the console; one that changes something comes from a page of the console."""
         name = read_cookie(headers, secure=self._service.settings.is_secure)

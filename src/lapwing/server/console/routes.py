@@ -8,15 +8,15 @@ from dataclasses import asdict
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from jinja2 import Environment, FileSystemLoader
 from pydantic import BaseModel, ConfigDict, Field
 
-from lapwing.answers.from_json import read_table
 from lapwing.answers.formats import grid, to_csv
+from lapwing.answers.from_json import read_table
 from lapwing.answers.picture import arrange
 from lapwing.answers.svg import draw_ghost, draw_svg
 from lapwing.answers.table import AnswerTable
@@ -37,7 +37,7 @@ TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf
 STEWARDING = Access(frozenset({Role.STEWARD}))
 _LISTED = 200
 _GHOST_ROWS = 1_000
-_POLICY = (
+POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self'; connect-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -69,7 +69,8 @@ class EmptyBody(_Json):
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
+    """The pages."""
     return Environment(loader=FileSystemLoader(PAGES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
@@ -90,8 +91,8 @@ def _page(request: Request, name: str, facts: dict[str, Any], status: int = 200)
     session = getattr(request.state, "session", None)
     nonce = secrets.token_urlsafe(16)
     shown = {**facts, "nonce": nonce, "page": name, "session": session, "Role": Role}
-    content = _templates().get_template(f"{name}.html").render(shown)
-    return Response(content, status, {"content-security-policy": _POLICY.format(nonce=nonce)}, media_type="text/html")
+    content = templates().get_template(f"{name}.html").render(shown)
+    return Response(content, status, {"content-security-policy": POLICY.format(nonce=nonce)}, media_type="text/html")
 
 
 @router.get("/console/static/{name}")
@@ -204,7 +205,12 @@ async def download(request: Request, release: ReleaseName, ending: str) -> Respo
 async def answer_page(request: Request, release: ReleaseName) -> Response:
     answer = await _facts(request, lambda service: json.loads(service.releases.read(release)))
     shown = [_shown(name, table) for name, table in _tables(answer)]
-    facts = {"release": release, "tables": shown, "methods": answer.get("methods", ""), "question": answer.get("sql", "")}
+    facts = {
+        "release": release,
+        "tables": shown,
+        "methods": answer.get("methods", ""),
+        "question": answer.get("sql", ""),
+    }
     return _page(request, "answer", {**facts, "one": len(shown) == 1})
 
 
@@ -376,7 +382,9 @@ def _chart(table: AnswerTable) -> str:
 
 def _titled(service: Service, listed: dict[str, Any]) -> dict[str, Any]:
     answer = json.loads(service.releases.read(listed["release"]))
-    titles = [table["layout"]["title"] for table in answer.get("answers", {}).values()] or [answer.get("layout", {}).get("title")]
+    titles = [table["layout"]["title"] for table in answer.get("answers", {}).values()] or [
+        answer.get("layout", {}).get("title")
+    ]
     return {**listed, "title": "; ".join(filter(None, titles)) or listed["kind"]}
 
 

@@ -106,7 +106,11 @@ def read_cookie(headers: dict[bytes, bytes], *, secure: bool) -> str:
 def same_origin(headers: dict[bytes, bytes]) -> bool:
     """Whether a request comes from a page of the host that it is sent to."""
     origin, host = headers.get(b"origin", b"").decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
-    return bool(host) and urlsplit(origin).netloc == host and headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
+    return (
+        bool(host)
+        and urlsplit(origin).netloc == host
+        and headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
+    )
 
 
 def _hash(name: str) -> str:

@@ -156,3 +156,32 @@ if ($("editor")) {
   for (const one of document.querySelectorAll(".insert")) one.addEventListener("click", () => editor.insert(one.dataset.insert));
   if (opened.sql) ask();
 }
+
+if ($("setup")) {
+  const form = $("setup"), place = form.dataset.place;
+  let timer = 0;
+  const told = () => ({
+    ...Object.fromEntries(new FormData(form)),
+    columns: Object.fromEntries([...form.querySelectorAll("[data-column]")].map((box) => [
+      box.dataset.column,
+      Object.fromEntries([...box.querySelectorAll("[data-fact]")].map((field) => [field.dataset.fact, field.value])),
+    ])),
+  });
+  const draft = async () => {
+    if (!$("unit").value) return;
+    const {found} = await post(`${place}/draft`, told());
+    problem(found.problem ?? "");
+    $("save").disabled = Boolean(found.problem);
+    if (found.problem) return;
+    $("diff").textContent = found.diff;
+    $("noise").replaceChildren(...found.noise.map((line) => Object.assign(document.createElement("li"), {textContent: line})));
+  };
+  form.addEventListener("input", () => { $("save").disabled = true; clearTimeout(timer); timer = setTimeout(draft, 400); });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const {found} = await post(`${place}/save`, told());
+    if (found.problem) return problem(found.problem);
+    form.replaceChildren(Object.assign(document.createElement("p"), {className: "notice", textContent: `Wrote ${found.saved}. You can close this page.`}));
+  });
+  draft();
+}
