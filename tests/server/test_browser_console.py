@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.browser import DESKTOP, assert_accessible, launched
-from support.serving import Running, running
+from support.quick import LAPWING
+from support.serving import Running, running, stop, wait_until_ready
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -217,3 +221,73 @@ def test_the_first_view_is_light(server: Running) -> None:
     files = ["console.js", "console.css", "favicon.svg", "frame.html", "ask.html"]
     assert sum(len(gzip.compress((PAGES / name).read_bytes())) for name in files) < 100_000
     assert len(gzip.compress((PAGES / "editor.js").read_bytes())) < 150_000
+
+
+def test_a_steward_sets_up_a_csv_on_a_page(browser: Browser, tmp_path: Path) -> None:
+    from lapwing.cli.setup import Facts
+    from lapwing.cli.setup_page import serve_setup
+    from lapwing.curator.settings import read_settings
+    from lapwing.expressions.types import Type
+
+    (tmp_path / "visits.csv").write_text("who,sex,age\na,F,30\n", encoding="utf-8")
+    file, said, ready = tmp_path / "lapwing.toml", [], threading.Event()
+    types = {"who": Type.TEXT, "sex": Type.TEXT, "age": Type.INTEGER}
+
+    def say(text: str) -> None:
+        said.append(text)
+        ready.set()
+
+    thread = threading.Thread(
+        target=serve_setup, args=(Facts(tmp_path / "visits.csv"), types, file), kwargs={"say": say}
+    )
+    thread.start()
+    assert ready.wait(20)
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.goto(re.findall(r"http://\S+", said[0])[0])
+    page.select_option("#unit", "who")
+    page.fill("#rows_per_unit", "three")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "whole number" in page.inner_text("#problem")
+    assert_accessible(page)
+    page.fill("#rows_per_unit", "3")
+    page.fill("#values-2", "F, M")
+    page.fill("#bounds-3", "0, 120")
+    page.wait_for_selector("#save:not([disabled])")
+    page.wait_for_selector("#noise li:nth-child(3)")
+    assert "+rows_per_unit = 3" in page.inner_text("#diff")
+    assert_accessible(page)
+    page.click("#save")
+    page.wait_for_selector("text=You can close this page")
+    page.close()
+    thread.join(20)
+    assert complaints == []
+    ((table, _),) = read_settings(file).tables
+    assert (table.unit, table.rows_per_unit, table.field("sex").values) == ("who", 3, ("F", "M"))
+
+
+def test_the_demo_opens_the_console_by_links_that_work_once(browser: Browser, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*LAPWING, "demo", "--serve"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+        link = re.findall(r"http://\S+", lines[0])[0]
+        wait_until_ready(link.partition("/console")[0], process)
+        page = browser.new_page()
+        page.goto(link)
+        page.wait_for_selector(".cm-content")
+        assert page.inner_text(".who span") == "demo-analyst"
+        again = browser.new_context().new_page()
+        again.goto(link)
+        again.wait_for_selector("#problem:not([hidden])")
+        assert "used before" in again.inner_text("#problem")
+    finally:
+        stop(process)

@@ -60,7 +60,7 @@ def setup_app(facts: Facts, types: Mapping[str, Type], file: Path, place: str, s
         except (LapwingError, KeyError, TypeError, ValueError) as error:
             return JSONResponse({"problem": str(error)})
         old = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        diff = "\n".join(difflib.unified_diff(old, text.splitlines(), "before", "after", lineterm="", n=100))
+        diff = "\n".join(list(difflib.unified_diff(old, text.splitlines(), lineterm="", n=100))[3:])
         return JSONResponse({"toml": text, "diff": diff, "noise": await asyncio.to_thread(_noise, settings)})
 
     async def save(request: Request) -> Response:
