@@ -330,8 +330,8 @@ def _names_table(top: Any) -> Any:
     return shown
 
 
-def the_small_print() -> Scene:
-    """What the answers do not promise, and a folder to go on with."""
+def write_folder() -> Path:
+    """The folder of the bundled data and its settings, made if it is missing."""
     folder = Path(FOLDER).resolve()
     folder.mkdir(exist_ok=True)
     data, file = folder / "health.parquet", folder / "lapwing.toml"
@@ -340,6 +340,12 @@ def the_small_print() -> Scene:
 
         pq.write_table(health(), data)
         file.write_text(FILE, encoding="utf-8")
+    return folder
+
+
+def the_small_print() -> Scene:
+    """What the answers do not promise, and a folder to go on with."""
+    folder = write_folder()
     shown = (bullets(LIMITS), say("\nYour turn:"), command(NEXT))
     facts = {"not_promised": list(LIMITS), "folder": str(folder), "next": NEXT}
     return Scene("limits", "What this does not promise", shown, facts)

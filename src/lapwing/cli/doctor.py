@@ -31,6 +31,15 @@ def _settings(file: Path) -> str:
     return f"{file} declares {len(settings.tables)} table(s){weak}"
 
 
+def _review(file: Path) -> str:
+    from lapwing.cli.check import open_marks
+
+    marks = open_marks(file)
+    if not marks:
+        return "no line is marked REVIEW"
+    return f"{len(marks)} lines are marked REVIEW. `lapwing check` counts, beside the data, how well facts fit"
+
+
 def _data(file: Path) -> str:
     from lapwing.engines.backends import open_engine
     from lapwing.engines.csv_rows import drops_rows
@@ -124,6 +133,7 @@ def _open_copy(settings: Settings, folder: Path) -> str:
 
 CHECKS: dict[str, Callable[[Path], str]] = {
     "settings": _settings,
+    "review": _review,
     "data": _data,
     "randomness": _randomness,
     "arithmetic": _arithmetic,

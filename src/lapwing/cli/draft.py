@@ -34,7 +34,7 @@ def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, d
     if not isinstance(source, PostgresTable):
         raise Bug("an address is not PostgreSQL's")
     Budget(epsilon, delta)
-    where = f"source = {_quote(address)}\ntable = {_quote(table or source.table)}\n"
+    where = f"source = {quote_toml(address)}\ntable = {quote_toml(table or source.table)}\n"
     types = stored_types(source)
     tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints())
     return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but="", tables=tables)
@@ -73,7 +73,7 @@ def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> 
     unit = _unit_of(unit, types, data.name)
     if isinstance(source, Csv) and unit in types and not alone:
         types[unit] = Type.TEXT  # as it is stored: '7' and '7.0' must not become one unit in one of the files
-    where = f"source = {_quote(os.path.relpath(data.resolve(), file.resolve().parent))}\n"
+    where = f"source = {quote_toml(os.path.relpath(data.resolve(), file.resolve().parent))}\n"
     return _declared(data.stem, where, unit, types, hints, guessed=isinstance(source, Csv))
 
 
@@ -87,11 +87,11 @@ def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -
 
 
 def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hints, *, guessed: bool = False) -> str:
-    name = _quote(title)
+    name = quote_toml(title)
     lines = [
         f"[tables.{name}]\n",
         where,
-        hints.once(_UNIT) + f"unit = {_quote(unit)}\n",
+        hints.once(_UNIT) + f"unit = {quote_toml(unit)}\n",
         *([] if unit == ROW else [hints.once(_ROWS) + "# rows_per_unit = 5\n"]),
         *([] if unit == ROW else [hints.once(_GROUPS) + "# groups_per_unit = 3\n"]),
         hints.once(_PROMISED if "\ntable = " in where else _VERSION) + 'version = "1"\n',
@@ -106,7 +106,7 @@ def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, gues
     kind, zoned = types[name], name in types.zoned
     hint = "" if is_unit else "".join(map(hints.once, _hints(kind, zoned=zoned, guessed=guessed)))
     zone = ', zone = "UTC"' if zoned and not guessed else ""
-    return f'{hint}{_quote(name)} = {{ type = "{kind.value}"{zone} }}\n'
+    return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone} }}\n'
 
 
 def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
@@ -118,7 +118,8 @@ def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
         yield _TEXTS
 
 
-def _quote(text: str) -> str:
+def quote_toml(text: str) -> str:
+    """A name or a value as TOML writes it."""
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from lapwing.cli.ask import ask, batch, distribution, marginals, preview
+from lapwing.cli.check import check
 from lapwing.cli.lab import attack, audit
 from lapwing.cli.ledger import app as ledger_app
 from lapwing.cli.options import (
@@ -29,6 +30,7 @@ from lapwing.cli.options import (
     read_number,
 )
 from lapwing.cli.output import Unwritten, echo, in_flags, show
+from lapwing.cli.plan import plan
 from lapwing.cli.survey import app as survey_app
 from lapwing.cli.tokens import app as tokens_app
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
@@ -46,6 +48,8 @@ app = typer.Typer(
 )
 for name, group in (("ledger", ledger_app), ("survey", survey_app), ("token", tokens_app)):
     app.add_typer(group, name=name, hidden=True)
+for command in (check, plan):
+    app.command(hidden=True)(command)
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""
 
@@ -170,11 +174,18 @@ def serve(
 
 
 @app.command()
-def demo(as_json: JsonOption = False) -> None:
+def demo(
+    as_json: JsonOption = False,
+    console: Annotated[bool, typer.Option("--serve", help="Open the console on the same data.")] = False,
+) -> None:
     """Ask real data, and attack the answers."""
+    if console:
+        from lapwing.cli.demo_console import run_console
+
+        return run_console()
     from lapwing.cli.demo import run as story
 
-    story(as_json=as_json)
+    return story(as_json=as_json)
 
 
 @app.command()
@@ -186,6 +197,8 @@ def init(
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     epsilon: Annotated[str | None, typer.Option(help="How much may ever leak about one unit.")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
+    browser: Annotated[bool, typer.Option("--browser", help="Declare facts on a page of this machine.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: write a draft to edit.")] = False,
     file: FileOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
@@ -194,6 +207,10 @@ def init(
     from lapwing.postgres import is_postgres
     from lapwing.privacy.budget import Budget
 
+    is_file = len(data) == 1 and table is None and not is_postgres(data[0])
+    asks = not (yes or as_json) and unit is None and sys.stdin.isatty()
+    if is_file and (browser or asks):
+        return _set_up(Path(data[0]), unit, epsilon, delta, file, browser=browser)
     if unit is None:
         raise Misconfigured(_UNIT)
     if epsilon is None:
@@ -214,6 +231,29 @@ def init(
         raise Misconfigured(f"{file} cannot be written ({error.strerror}). Choose another with --file.") from None
     message = f"Wrote {file}. Review every line marked REVIEW before asking questions.\n{weak}".rstrip()
     show({"written": str(file), "warning": weak or None}, as_json, message)
+
+
+def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
+    """Asks for the facts of one file, and writes them."""
+    from lapwing.cli.setup import Facts, ask_facts, check_text, first_questions
+    from lapwing.engines.backends import stored_types
+    from lapwing.engines.source import file_source
+
+    if file.exists():
+        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
+    types = stored_types(file_source(data), guess=True)
+    if browser:
+        from lapwing.cli.options import need_server
+
+        need_server("Pages")
+        from lapwing.cli.setup_page import serve_setup
+
+        return serve_setup(Facts(data, unit or "", epsilon or "1", delta), types, file, say=echo)
+    text = ask_facts(data, types, unit, epsilon, delta).toml(file)
+    ((table, _),) = check_text(text, file).tables
+    file.write_text(text, encoding="utf-8")
+    asked = "\n".join(f'  lapwing ask "{question}" --share 0.05' for question in first_questions(table))
+    return echo(f"Wrote {file}. Try:\n{asked}")
 
 
 app.command()(ask)
@@ -240,9 +280,9 @@ def doctor(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
 
     results: list[dict[str, Any]] = []
     first: dict[str, str] = {}  # an error that several checks meet is printed once
-    for name, check in CHECKS.items():
+    for name, run_check in CHECKS.items():
         try:
-            results.append({"check": name, "ok": True, "detail": check(file)})
+            results.append({"check": name, "ok": True, "detail": run_check(file)})
         except LapwingError as error:
             original = first.setdefault(str(error), name)
             detail = str(error) if original == name else f"the same as {original}"

@@ -216,7 +216,14 @@ class ChainVerifier:
             case EntryKind.KEEP:
                 if entry.remark("of") != entry.seq:
                     yield "it does not say which content it keeps."
-            case EntryKind.MEMBER | EntryKind.TOKEN | EntryKind.REVOKE | EntryKind.CLAIM:
+            case (
+                EntryKind.MEMBER
+                | EntryKind.TOKEN
+                | EntryKind.REVOKE
+                | EntryKind.CLAIM
+                | EntryKind.SESSION
+                | EntryKind.LOOK
+            ):
                 if entry.key is None or cost:
                     yield "it is a record without a key, or with a price."
             case EntryKind.ALLOW | EntryKind.WITNESS:

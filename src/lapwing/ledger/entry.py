@@ -46,12 +46,22 @@ class EntryKind(StrEnum):
     TOKEN = "token"  # someone may ask a server (server/tokens.py)
     REVOKE = "revoke"  # a token is no longer valid, for ever
     CLAIM = "claim"  # a request with a key is being answered (server/retries.py)
+    SESSION = "session"  # somebody signed in to the console (server/console/sessions.py)
+    LOOK = "look"  # the steward looked at exact facts (curator/fit.py): who and when, never what
     KEEP = "keep"  # something that was sent is kept, with its content as the answer of this very entry
 
 
 UNSYNCED = (EntryKind.SETTLE, EntryKind.CLAIM, EntryKind.KEEP)
 """What is committed without a sync of its own. No charge is among it."""
-FREE = (EntryKind.MEMBER, EntryKind.TOKEN, EntryKind.REVOKE, EntryKind.CLAIM, EntryKind.KEEP)
+FREE = (
+    EntryKind.MEMBER,
+    EntryKind.TOKEN,
+    EntryKind.REVOKE,
+    EntryKind.CLAIM,
+    EntryKind.SESSION,
+    EntryKind.LOOK,
+    EntryKind.KEEP,
+)
 """What is recorded under a name and a key, and costs nothing."""
 
 

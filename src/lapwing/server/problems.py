@@ -36,6 +36,7 @@ KINDS = {
     "unauthorized": ProblemKind(
         401, "There is no valid token.", "Send the header `Authorization: Bearer lw_...`; ask the steward for a token."
     ),
+    "signed-out": ProblemKind(401, "You are not signed in, or your session has ended.", "Sign in at /console/sign-in."),
     "forbidden": ProblemKind(
         403, "This token has no right to do that.", "Ask the steward for a token of another role."
     ),

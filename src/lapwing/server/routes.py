@@ -8,7 +8,7 @@ Checked by: tests/server/test_access.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Annotated, Any, TypeVar
 
@@ -32,6 +32,8 @@ class Access:
     roles: frozenset[Role]
     is_open: bool = False
     """Whether it needs no token: it reveals no data, budget or questions."""
+    by_session: bool = False
+    """Whether it is a page of the console, for who is signed in, and takes no bearer token."""
 
 
 NOBODY = Access(frozenset())
@@ -39,6 +41,11 @@ EVERYONE = Access(frozenset(Role))
 ASKING = Access(frozenset({Role.STEWARD, Role.ANALYST}))
 READING = Access(frozenset({Role.STEWARD, Role.AUDITOR}))
 OPEN = Access(frozenset(), is_open=True)
+
+
+def signed_in(access: Access) -> Access:
+    """The same roles, by a session of the console instead of a token."""
+    return replace(access, by_session=True)
 
 
 def allow(access: Access) -> Callable[[_T], _T]:
@@ -153,7 +160,7 @@ async def tables(request: Request) -> Response:
 @allow(EVERYONE)
 async def budget(request: Request) -> Response:
     """What was spent of the whole budget, of your own allowance and of that of your team."""
-    return await _read(request, _budget)
+    return await _read(request, budget_facts)
 
 
 @router.post("/v1/preview", tags=["ask"], responses=problems() | PREVIEWED)
@@ -250,7 +257,8 @@ async def watch() -> Response:
     raise ServerProblem("not-served")
 
 
-def _budget(service: Service, principal: Principal) -> dict[str, Any]:
+def budget_facts(service: Service, principal: Principal) -> dict[str, Any]:
+    """The budget, and the allowances of a person and their team."""
     _, at, team = principal.name.partition("@")
     return {
         **service.curator.budget.to_dict(),

@@ -26,6 +26,7 @@ from lapwing.curator.purchase import BeforeCharge, BeforeRows, BeforeStore, Requ
 from lapwing.errors import BudgetExceeded, Bug, LapwingError
 from lapwing.plan.plan import Plan
 from lapwing.privacy.budget import Cost
+from lapwing.server.console.sessions import Session, Sessions
 from lapwing.server.dummy import DummyAnswers
 from lapwing.server.limits import Turns
 from lapwing.server.log import note_incident
@@ -88,6 +89,7 @@ class Service:
         self.curator, self.settings = curator, settings or ServeSettings()
         self.ledger = curator.ledger
         self.tokens = TokenBook(self.ledger)
+        self.sessions = Sessions(self.ledger, self.tokens)
         self.releases = Releases(self.ledger)
         self._times = dict(times or {})
         slowest = max(self._times.values(), default=ANSWER_TIME)
@@ -116,7 +118,15 @@ class Service:
         self.curator.close()
 
     async def find_principal(self, token: str) -> Principal | None:
-        return await asyncio.get_running_loop().run_in_executor(self._door, self.tokens.find, token)
+        return await self.in_door(self.tokens.find, token)
+
+    async def find_session(self, name: str) -> Session | None:
+        """Who is signed in with the cookie of this name."""
+        return await self.in_door(self.sessions.find, name)
+
+    async def in_door(self, work: Callable[..., _T], *values: Any) -> _T:
+        """The result of work on tokens and sessions."""
+        return await asyncio.get_running_loop().run_in_executor(self._door, work, *values)
 
     async def quickly(self, work: Callable[[], Any]) -> Outcome:
         """The outcome of what reads declarations, the ledger or released numbers, ready for JSON."""

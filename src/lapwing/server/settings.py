@@ -62,6 +62,11 @@ class ServeSettings:
             )
 
     @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach it over TLS."""
+        return self.tls_certificate is not None or self.proxy
+
+    @property
     def turns(self) -> int:
         """How many fresh answers are under way on a worker at a time."""
         return self.threads if self.at_once is None else self.at_once

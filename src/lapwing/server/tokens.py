@@ -35,7 +35,7 @@ DAYS = 90
 _MOST_DAYS = 3650
 _FORM = re.compile(r"lw_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 _NO_HASH = "0" * 64
 
 
@@ -82,7 +82,7 @@ class TokenBook:
         until = self.now() + timedelta(days=days)
         number = f"{SYSTEM.integer(64):016x}"
         secret = base64.urlsafe_b64encode(SYSTEM.integer(256).to_bytes(32, "big")).rstrip(b"=").decode()
-        note = {"name": who, "role": str(role), "expires": until.strftime(_TIME), "hash": _hash(secret)}
+        note = {"name": who, "role": str(role), "expires": until.strftime(TIME), "hash": _hash(secret)}
         entry, _ = self._ledger.record(EntryKind.TOKEN, f"token:{number}", note)
         return f"lw_{number}_{secret}", _facts(entry, None)
 
@@ -93,9 +93,16 @@ class TokenBook:
         entry, revoked, last = self._ledger.recorded(f"token:{number}", f"revoke:{number}")
         stored = str(entry.remark("hash")) if entry is not None else _NO_HASH
         same = hmac.compare_digest(_hash(secret), stored)
-        if entry is None or not same or revoked is not None:
+        return None if not same else self._valid(number, entry, revoked, last)
+
+    def principal(self, number: str) -> Principal | None:
+        """The principal of the token with this id, if it is valid now."""
+        return self._valid(number, *self._ledger.recorded(f"token:{number}", f"revoke:{number}"))
+
+    def _valid(self, number: str, entry: Entry | None, revoked: Entry | None, last: Entry | None) -> Principal | None:
+        if entry is None or revoked is not None:
             return None
-        if self._time(last).strftime(_TIME) >= str(entry.remark("expires")):
+        if self._time(last).strftime(TIME) >= str(entry.remark("expires")):
             self._ledger.record(EntryKind.REVOKE, f"revoke:{number}", {"why": "expired"})
             return None
         return Principal(str(entry.remark("name")), Role(str(entry.remark("role"))), number)
@@ -121,9 +128,9 @@ class TokenBook:
         return self._time(self._ledger.recorded()[-1])
 
     def _time(self, last: Entry | None) -> datetime:
-        clock = datetime.now(UTC).strftime(_TIME)
+        clock = datetime.now(UTC).strftime(TIME)
         self._seen = max(self._seen, clock, "" if last is None else last.at)
-        return datetime.strptime(self._seen, _TIME).replace(tzinfo=UTC)
+        return datetime.strptime(self._seen, TIME).replace(tzinfo=UTC)
 
 
 def allow_share(ledger: Ledger, name: str, share: Number) -> Cost:
