@@ -404,6 +404,17 @@ def test_huge_questions_are_refused_in_bounded_time(name: str) -> None:
     assert time.process_time() - start < 1
 
 
+@pytest.mark.parametrize("text", [*G19, *G21, *(text for name, text in LONG.items() if "WITH" in name)])
+def test_the_tokens_of_a_question_stand_for_no_more_parts_than_its_tree_has(text: str) -> None:
+    """So counting tokens refuses only what the tree would be refused for."""
+    try:
+        parts = sum(1 for tree in sqlglot.parse(text, read="duckdb") if tree for _ in tree.walk())
+    except (sqlglot.errors.SqlglotError, ValueError):
+        return
+    tokens = sql.DIALECT.tokenize(text)
+    assert sum(sql._LEAST_PARTS.get(token.token_type, 0) for token in tokens) <= parts + 1
+
+
 WORDS = ["SELECT", "COUNT(*)", "FROM", "visits", "WHERE", "age", "sex", "(", ")", ",", "=", "'x'", "1", "GROUP BY", "*",
          "ORDER BY", "LIMIT", "NOT", "AND", "-", "'", '"', ";", "--", "/*", "*/", "NULL", "IS", "IN", "BETWEEN", "::",
          "DATE", "CAST(", "AS", ".", "[", "]", "{", "$1", "?", "@", "#", "1e5", "U&", "E'\\n'", "\t"]  # fmt: skip

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import islice
+from typing import NoReturn
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from lapwing.errors import Code, Refused
@@ -51,6 +52,12 @@ from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join, is_whole, terms_of
 
 MOST_CHARACTERS = 50_000
 MOST_PARTS = 5_000
+_LEAST_PARTS = {
+    TokenType.SELECT: 2,  # with its FROM, or the query around it
+    **dict.fromkeys((TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING), 1),
+    **dict.fromkeys((TokenType.STAR, TokenType.ALIAS), 1),
+}
+"""How many nodes of the tree a token stands for at least."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 AGGREGATES: dict[type[SqlNode], str] = {
@@ -117,6 +124,8 @@ def _parse(text: str) -> exp.Expr:
         )
     try:
         tokens = DIALECT.tokenize(text)
+        if sum(_LEAST_PARTS.get(token.token_type, 0) for token in tokens) > MOST_PARTS:
+            _refuse_size()  # the tree need not be built
         check_spellings(tokens)
         read_top(tokens)
         with quiet(logging.getLogger("sqlglot")):
@@ -136,12 +145,16 @@ def _parse(text: str) -> exp.Expr:
     statement = written[0]
     parts = list(islice(statement.walk(), MOST_PARTS + 1))
     if len(parts) > MOST_PARTS:
-        refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
+        _refuse_size()
     bind(parts)
     check_is(tokens, text)
     rename_aggregates(parts)
     gather_grouping_sets(parts)
     return statement
+
+
+def _refuse_size() -> NoReturn:
+    refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
 
 
 @dataclass(frozen=True, slots=True)
