@@ -124,7 +124,7 @@ def _parse(text: str) -> exp.Expr:
         )
     try:
         tokens = DIALECT.tokenize(text)
-        if sum(_LEAST_PARTS.get(token.token_type, 0) for token in tokens) > MOST_PARTS:
+        if sum([_LEAST_PARTS.get(token.token_type, 0) for token in tokens]) > MOST_PARTS:
             _refuse_size()  # the tree need not be built
         check_spellings(tokens)
         read_top(tokens)
