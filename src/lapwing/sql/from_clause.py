@@ -14,12 +14,10 @@ from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.table import Catalog, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.question import Output
-from lapwing.sql.combining import rows_only
-from lapwing.sql.joins import BOTH_SIDES, filter_sides, join
+from lapwing.sql.joins import BOTH_SIDES, filter_sides, is_member, join
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
-from lapwing.sql.relation import Columns, Relation, Rows, all_rows, by_name, column_of, filter_by
-from lapwing.sql.semi_join_rows import is_member
+from lapwing.sql.relation import Columns, Relation, Rows, all_rows, by_name, column_of, filter_by, rows_only
 from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
 
 KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {

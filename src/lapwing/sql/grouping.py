@@ -34,7 +34,7 @@ class Grouping:
     def __init__(self, rows: Rows, *, inside: bool = False) -> None:
         self.rows = rows
         self.inside = inside
-        """True inside a subquery, where the unit may be a key (per_unit.py)."""
+        """True inside a subquery, where the unit may be a key (derive.py)."""
         self.keys: dict[Expression, int] = {}
         """Keys and aggregates, each with its place."""
         self.aggregates: dict[Aggregate, int] = {}

@@ -31,10 +31,10 @@ from lapwing.plan.total import COUNT_VALUES, SUM
 from lapwing.quiet import quiet
 from lapwing.sql import grouping
 from lapwing.sql.aliases import gather_grouping_sets, rename_aggregates
+from lapwing.sql.derive import is_per_unit, per_unit
 from lapwing.sql.from_clause import Body, Names, Scopes, read_from
 from lapwing.sql.grouping import Grouping
 from lapwing.sql.naming import names_of
-from lapwing.sql.per_unit import is_per_unit, per_unit
 from lapwing.sql.precedence import bind, check_is, check_spellings, read_top
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node

@@ -9,12 +9,11 @@ from sqlglot import exp
 
 from lapwing.expressions.expression import Expression
 from lapwing.expressions.refusal import refuse
-from lapwing.sql.combining import rows_only
 from lapwing.sql.from_clause import Body, Names, Scopes, only_select, read_from
+from lapwing.sql.joins import has_rows, is_member, is_unit, members_only
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node, text_of
-from lapwing.sql.relation import Relation, Rows
-from lapwing.sql.semi_join_rows import has_rows, is_member, is_unit, members_only
+from lapwing.sql.relation import Relation, Rows, rows_only
 from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, bare, is_semi_join, is_whole, terms_of
 
 Members = Mapping[int, Expression]

@@ -38,8 +38,8 @@ from lapwing.plan.postprocessed import (
 from lapwing.plan.pruning import prune
 from lapwing.plan.question import Output, Question, normalised, note_of
 from lapwing.sql import reader
-from lapwing.sql.combining import rows_only
 from lapwing.sql.date_parts import settle_today
+from lapwing.sql.derive import unite
 from lapwing.sql.from_clause import Names, only_select
 from lapwing.sql.naming import names_of
 from lapwing.sql.post_clauses import Above, Known, has_aggregate, offset_of
@@ -47,9 +47,8 @@ from lapwing.sql.post_released import OverReleased
 from lapwing.sql.post_rows import OverRows
 from lapwing.sql.post_select import Builder, to_columns
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
-from lapwing.sql.relation import Aggregation, Relation, Rows, by_name, check_total, question_of
+from lapwing.sql.relation import Aggregation, Relation, Rows, by_name, check_total, question_of, rows_only
 from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join
-from lapwing.sql.unions import unite
 
 MOST_STEPS = 200  # so that no later step exhausts the stack, and reading is fast
 _ABOVE = (exp.Window, exp.Subquery, exp.Grouping)
