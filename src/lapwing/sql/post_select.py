@@ -3,8 +3,8 @@
     from -> [attach scalars] -> keep (WHERE) -> fold (GROUP BY) -> keep (HAVING) -> over (windows) -> keep (QUALIFY)
          -> compute (SELECT) -> fold (DISTINCT) -> sort (ORDER BY) -> slice (LIMIT, OFFSET)
 
-Window functions and sub-queries are taken out of an expression before it is read: in their place stands a column whose
-name no analyst can write. What is left is read as any expression is, node by node from the same allow lists.
+Window functions and sub-queries become columns of their own: in an expression stands a `Slot` for each, which no
+aggregate has. What is left is read as any expression is, node by node from the same allow lists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.expressions.expression import Column, Expression, Key, Literal, Slot
 from lapwing.expressions.operators.base import call
 from lapwing.expressions.operators.logic import CASE
 from lapwing.expressions.refusal import refuse
@@ -22,10 +22,9 @@ from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import Attach, Compute, FoldCall, KeepRows, Over, TableStep, WindowCall, WindowFrame
 from lapwing.plan.question import Output
 from lapwing.sql.refusals import check_modifiers, part_of
+from lapwing.sql.relation import Meanings
 from lapwing.sql.sqlglot_nodes import NULL, SqlNode, is_whole
 
-MARK = "\0"
-"""Begins the names that stand for window functions and sub-queries: a question with this character is refused."""
 ONE = Literal(1, Type.INTEGER)
 
 FUNCTIONS: dict[type[SqlNode], str] = {
@@ -296,7 +295,7 @@ def read_fold(node: SqlNode, read: ReadNode, name: str) -> tuple[FoldCall, tuple
         function, level, inner = "quantile_cont", _share(inner.this, whole), node.expression.expressions[0].this
     elif function == "quantile_cont":
         level = _share(node.expression, whole)
-    if not function:
+    if not function or (condition is not None and function in ("arg_max", "arg_min", "any_value")):
         refuse(
             "unsupported-function",
             part_of(whole),
@@ -352,19 +351,7 @@ def require_number(value: Expression, node: SqlNode) -> None:
         refuse("wrong-type", part_of(node), "it only takes numbers.", "Use a numeric column.")
 
 
-def to_columns(
-    expression: Expression, keys: Sequence[str], slots: Sequence[str], marks: Mapping[int, Expression]
-) -> Expression:
-    """An expression over keys and aggregates as one over columns."""
-    match expression:
-        case Key(index=index, type=kind):
-            return Column(keys[index], kind)
-        case Slot(index=index) if index in marks:
-            return to_columns(marks[index], keys, slots, marks)
-        case Slot(index=index, type=kind):
-            return Column(slots[index], kind)
-        case Call(arguments=arguments):
-            moved = tuple(to_columns(argument, keys, slots, marks) for argument in arguments)
-            return replace(expression, arguments=moved)
-        case _:
-            return expression
+def columns_for(keys: Sequence[str], slots: Sequence[str], types: Mapping[str, Type]) -> Meanings:
+    """The columns that keys and aggregates are in, by what they are above the aggregation."""
+    meanings: Meanings = {Key(i, types[name]): Column(name, types[name]) for i, name in enumerate(keys)}
+    return {**meanings, **{Slot(i, types[name]): Column(name, types[name]) for i, name in enumerate(slots)}}

@@ -101,16 +101,23 @@ TYPES = {
 """The types a value can be cast to."""
 
 
-def read(node: SqlNode, leaf: SqlLeaf) -> Expression:
-    """Reads a node and everything below it."""
+ABOVE = (exp.Window, exp.Subquery, exp.Grouping, exp.IgnoreNulls, exp.ArgMax, exp.ArgMin, exp.AnyValue)
+"""Nodes that may be read over released numbers only."""
+ReadAbove = Callable[[SqlNode], Expression | None]
+
+
+def read(node: SqlNode, leaf: SqlLeaf, above: ReadAbove | None = None) -> Expression:
+    """Reads a node and everything below it; `above` reads those of `ABOVE` that it has a meaning for."""
     if is_semi_join(node):
         return leaf(node)
+    if above is not None and isinstance(node, ABOVE) and (meaning := above(node)) is not None:
+        return meaning
     plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
     is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
     if type(node) in NODES or not (plain or form or is_leaf):
         refuse_node(node)
     check_modifiers(node)
-    inner = partial(read, leaf=leaf)
+    inner = partial(read, leaf=leaf, above=above)
     if plain is not None:
         operator, names = plain
         arguments = [inner(part) for name in names for part in _as_list(node.args.get(name))]

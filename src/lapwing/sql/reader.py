@@ -23,7 +23,6 @@ from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Expression, Literal
 from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.types import Type
-from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from lapwing.plan.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.plan.question import Order, Output
@@ -32,11 +31,11 @@ from lapwing.quiet import quiet
 from lapwing.sql import grouping
 from lapwing.sql.aliases import gather_grouping_sets, rename_aggregates
 from lapwing.sql.derive import is_per_unit, per_unit
-from lapwing.sql.from_clause import Body, Names, Scopes, read_from
+from lapwing.sql.from_clause import Body, Names, RowScopes, read_from
 from lapwing.sql.grouping import Grouping
 from lapwing.sql.naming import names_of
 from lapwing.sql.precedence import bind, check_is, check_spellings, read_top
-from lapwing.sql.read_expression import read
+from lapwing.sql.read_expression import ReadAbove, read
 from lapwing.sql.refusals import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import (
     Aggregation,
@@ -84,8 +83,8 @@ PAIRS: dict[type[SqlNode], str] = {
 LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
 """Quantiles with their own name."""
 
-StarColumns = Callable[[SqlNode], Iterable[tuple[str, Expression]]]
-"""The columns that a star stands for, with their names."""
+StarColumns = Callable[[SqlNode], Iterable[Output]]
+"""The columns that a star stands for."""
 
 
 def parse(text: str) -> exp.Expr:
@@ -161,7 +160,7 @@ def _refuse_size() -> NoReturn:
 class SelectSource:
     """What one SELECT reads."""
 
-    scopes: Scopes
+    scopes: RowScopes
     members: Members
     """The conditions of its semi-joins."""
 
@@ -185,10 +184,6 @@ class SelectSource:
                 "Move it out.",
             )
         return self.scopes.column(node)
-
-    def star(self, node: SqlNode) -> Iterator[tuple[str, Expression]]:
-        """The columns that a star stands for."""
-        return ((output.name, output.expression) for output in self.scopes.star(node))
 
 
 def read_select(select: exp.Select, names: Names, body: Body, *, inside: bool) -> Relation:
@@ -220,7 +215,7 @@ def read_source(select: exp.Select, names: Names, body: Body) -> SelectSource:
     if where is not None:
         conditions = [read(term, source.column) for term in terms]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
-    return replace(source, scopes=source.scopes.refine(relation))
+    return replace(source, scopes=replace(source.scopes, relation=relation))
 
 
 def aggregates(select: exp.Select) -> bool:
@@ -240,7 +235,7 @@ def select_columns(select: exp.Select, star: StarColumns) -> Iterator[tuple[str,
         inner = node.this if isinstance(node, exp.Alias) else node
         written = inner.this if isinstance(inner, exp.Column) else inner
         if isinstance(written, exp.Star):
-            yield from _not_excluded(written, list(star(inner)))
+            yield from _not_excluded(written, [(output.name, output.expression) for output in star(inner)])
         else:
             yield name, inner
 
@@ -263,7 +258,7 @@ def _plain(select: exp.Select, source: SelectSource) -> Relation:
     """A SELECT without aggregates, row by row or group by group."""
     outputs = (
         Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
-        for name, node in select_columns(select, source.star)
+        for name, node in select_columns(select, source.scopes.star)
     )
     return project(source.relation, outputs)
 
@@ -316,11 +311,9 @@ class AggregationReader:
         self.grouping = Grouping(rows, inside=inside)
         self.outputs: dict[str, Expression] = {}
         self._written: dict[str, SqlNode | Expression] | None = None
-        self.stands_for: Callable[[SqlNode], Expression | None] = lambda _: None
-        """What a column stands for that is no column of the source, if it does."""
 
     def groups(self) -> Aggregation:
-        outputs = tuple(Output(name, self.above(node)) for name, node in self._shown())
+        outputs = tuple(Output(name, self.above(node)) for name, node in self.shown())
         self.outputs = {output.name.lower(): output.expression for output in outputs}
         having = self.select.args.get("having")
         conditions: list[Expression] = []
@@ -336,8 +329,8 @@ class AggregationReader:
         limit = limit_of(self.select)
         return groups if limit is None else limit_to(groups, limit)
 
-    def _shown(self) -> Iterator[tuple[str, SqlNode | Expression]]:
-        for name, node in select_columns(self.select, self.source.star):
+    def shown(self) -> Iterator[tuple[str, SqlNode | Expression]]:
+        for name, node in select_columns(self.select, self.source.scopes.star):
             if not isinstance(node, exp.Expression) and self.select.args.get("distinct") is None:
                 refuse_node(exp.Star())
             yield name, node
@@ -348,7 +341,7 @@ class AggregationReader:
             check_modifiers(distinct)
             if group is not None or _has_aggregates(self.select):
                 refuse("unsupported-clause", *CLAUSES["distinct"])
-            for name, node in self._shown():
+            for name, node in self.shown():
                 self.grouping.add_key(self._below(node), partial("SELECT DISTINCT `{}`".format, name))
         if group is None:
             return
@@ -368,12 +361,12 @@ class AggregationReader:
         """A name in GROUP BY that is not an input column refers to the SELECT list."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in self.rows.columns:
             if self._written is None:
-                self._written = {name.lower(): column for name, column in self._shown()}
+                self._written = {name.lower(): column for name, column in self.shown()}
             return self._written.get(node.name.lower(), node)
         return node
 
-    def above(self, node: SqlNode | Expression) -> Expression:
-        return self.grouping.above(read(node, self._leaf) if isinstance(node, exp.Expression) else node)
+    def above(self, node: SqlNode | Expression, above: ReadAbove | None = None) -> Expression:
+        return self.grouping.above(read(node, self._leaf, above) if isinstance(node, exp.Expression) else node)
 
     def _below(self, node: SqlNode | Expression) -> Expression:
         return read(node, self.source.column) if isinstance(node, exp.Expression) else node
@@ -386,9 +379,6 @@ class AggregationReader:
         if is_semi_join(node):
             return self.source.column(node)
         if isinstance(node, exp.Column):
-            known = self.stands_for(node)
-            if known is not None:
-                return known
             name = "" if node.table else node.name.lower()
             if name in self.outputs and (name not in self.rows.columns or not self._is_key(node)):
                 return self.outputs[name]
@@ -443,11 +433,6 @@ class AggregationReader:
                 return grouping.quantile(value, share, condition, part)
             case _:
                 refuse_node(node)
-
-
-def slot_types(aggregates: Sequence[Aggregate]) -> list[Type]:
-    """The type of each aggregate's number."""
-    return [FUNCTIONS[aggregate.name].type for aggregate in aggregates]
 
 
 def all_keys(select: exp.Select) -> list[SqlNode]:

@@ -17,7 +17,7 @@ from lapwing.expressions.derived import MOST_LEVELS, MOST_TABLES, Derived, level
 from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot, walk
 from lapwing.expressions.operators.base import join_terms
 from lapwing.expressions.operators.logic import AND
-from lapwing.expressions.refusal import nearest, refuse
+from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import UNIT_ID, Field, Table
 from lapwing.expressions.type_errors import types_of
 from lapwing.expressions.types import Interval, Type
@@ -78,16 +78,6 @@ def by_name(outputs: Iterable[Output]) -> Columns:
             )
         columns[output.name.lower()] = output
     return columns
-
-
-def column_of(relation: Relation, name: str) -> Expression:
-    """The meaning of a name in this relation."""
-    known = relation.columns.get(name.lower())
-    if known is None:
-        whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the subquery has"
-        shown = nearest(name, (output.name for output in relation.columns.values()))
-        refuse("unknown-column", f"column `{name}`", f"{whose} no such column.", shown)
-    return known.expression
 
 
 def filter_by(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
