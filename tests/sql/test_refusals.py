@@ -16,8 +16,9 @@ from lapwing.plan.plan import make_plan
 from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.question import Question
 from lapwing.privacy import Pure
+from lapwing.sql import parse as sql
 from lapwing.sql import read_sql
-from lapwing.sql import reader as sql
+from lapwing.sql.from_clause import Names
 from lapwing.sql.split import StatementReader, read_statement
 from support.refusals import attempt
 from support.visits import CANARY, Spy, open_visits, visits_catalog
@@ -459,7 +460,7 @@ def test_only_known_modifiers_pass() -> None:
     statement = sqlglot.parse_one("SELECT COUNT(*) FROM visits", read="duckdb")
     statement.args["tomorrow"] = True
     with pytest.raises(Exception, match="`tomorrow` is not supported"):
-        StatementReader(CATALOG).query(statement, sql.Names(CATALOG), "the question", inside=False)
+        StatementReader(CATALOG).query(statement, Names(CATALOG), "the question", inside=False)
 
 
 @pytest.mark.parametrize("level", ["1.5", "-0.1", "age", "NULL", "[0.5, 0.9]"])

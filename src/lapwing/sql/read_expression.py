@@ -108,7 +108,7 @@ ReadAbove = Callable[[SqlNode], Expression | None]
 
 def read(node: SqlNode, leaf: SqlLeaf, above: ReadAbove | None = None) -> Expression:
     """Reads a node and everything below it; `above` reads those of `ABOVE` that it has a meaning for."""
-    if is_semi_join(node):
+    if isinstance(node, exp.In | exp.Exists) and is_semi_join(node):
         return leaf(node)
     if above is not None and isinstance(node, ABOVE) and (meaning := above(node)) is not None:
         return meaning

@@ -1,24 +1,18 @@
 """Reads SQL: SELECTs over private tables, node type by node type.
 
-sqlglot only parses. What is not in the tables of read_expression.py is refused, and so is any modifier of a node
+What is not in the tables of read_expression.py is refused, and so is any modifier of a node
 that is not listed for it (refusals.py); the analyst's text never reaches an engine.
 """
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, partial
-from itertools import islice
-from typing import NoReturn
+from functools import partial
 
-from sqlglot import TokenType, exp
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
-from lapwing.errors import Code, Refused
 from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Expression, Literal
 from lapwing.expressions.refusal import nearest, refuse
@@ -27,16 +21,13 @@ from lapwing.plan.moments import MEAN, SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, V
 from lapwing.plan.pair import CORRELATION, COVARIANCE, INTERCEPT, SAMPLE_COVARIANCE, SLOPE
 from lapwing.plan.question import Order, Output
 from lapwing.plan.total import COUNT_VALUES, SUM
-from lapwing.quiet import quiet
 from lapwing.sql import grouping
-from lapwing.sql.aliases import gather_grouping_sets, rename_aggregates
 from lapwing.sql.derive import is_per_unit, per_unit
 from lapwing.sql.from_clause import Body, Names, RowScopes, read_from
 from lapwing.sql.grouping import Grouping
 from lapwing.sql.naming import names_of
-from lapwing.sql.precedence import bind, check_is, check_spellings, read_top
 from lapwing.sql.read_expression import ReadAbove, read
-from lapwing.sql.refusals import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.sql.refusals import CLAUSES, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import (
     Aggregation,
     Relation,
@@ -48,16 +39,6 @@ from lapwing.sql.relation import (
 )
 from lapwing.sql.semi_joins import Members, read_semi_joins
 from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join, is_whole, terms_of
-
-MOST_CHARACTERS = 50_000
-MOST_PARTS = 5_000
-_LEAST_PARTS = {
-    TokenType.SELECT: 2,  # with its FROM, or the query around it
-    **dict.fromkeys((TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING), 1),
-    **dict.fromkeys((TokenType.STAR, TokenType.ALIAS), 1),
-}
-"""How many nodes of the tree a token stands for at least."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -85,75 +66,6 @@ LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fract
 
 StarColumns = Callable[[SqlNode], Iterable[Output]]
 """The columns that a star stands for."""
-
-
-def parse(text: str) -> exp.Expr:
-    """The one statement of a text, as the parser has it; raises Refused.
-
-    A question that is refused is read several times, so the last ones are remembered. Nothing may change the tree.
-    """
-    found = _parsed(text)
-    return refuse(*found) if isinstance(found, tuple) else found
-
-
-@lru_cache(maxsize=16)
-def _parsed(text: str) -> exp.Expr | tuple[Code, str, str, str]:
-    try:
-        return _parse(text)
-    except Refused as error:
-        return error.code, error.part, error.why, error.instead
-
-
-def _parse(text: str) -> exp.Expr:
-    if _SURROGATE.search(text, 0, MOST_CHARACTERS):
-        refuse(
-            "unreadable-characters",
-            "the question",
-            "it contains invalid characters.",
-            "Use plain Unicode.",
-        )
-    if len(text) > MOST_CHARACTERS:
-        refuse("too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Shorten it.")
-    if "\0" in text:
-        refuse(
-            "unreadable-characters",
-            "the question",
-            "it contains a null character.",
-            "Remove the null character.",
-        )
-    try:
-        tokens = DIALECT.tokenize(text)
-        if sum([_LEAST_PARTS.get(token.token_type, 0) for token in tokens]) > MOST_PARTS:
-            _refuse_size()  # the tree need not be built
-        check_spellings(tokens)
-        read_top(tokens)
-        with quiet(logging.getLogger("sqlglot")):
-            statements = DIALECT.parser().parse(tokens, text)
-    except RecursionError:
-        raise
-    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
-        where = getattr(error, "errors", None) or [{}]
-        line, column = where[0].get("line"), where[0].get("col")
-        at = f" near line {line}, column {column}" if line else ""
-        quotes = ' Names go in double quotes: "my column".' if "`" in text or "[" in text else ""
-        refuse("syntax", "the question", f"it is not valid SQL{at}.", f"Write one SELECT statement.{quotes}")
-    written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
-    if len(written) != 1:
-        many = f"it contains {len(written)} statements." if written else "it is empty."
-        refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
-    statement = written[0]
-    parts = list(islice(statement.walk(), MOST_PARTS + 1))
-    if len(parts) > MOST_PARTS:
-        _refuse_size()
-    bind(parts)
-    check_is(tokens, text)
-    rename_aggregates(parts)
-    gather_grouping_sets(parts)
-    return statement
-
-
-def _refuse_size() -> NoReturn:
-    refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ Meanings = Mapping[Column | Key | Slot, Expression]
 
 def all_rows(table: Table) -> Rows:
     """The table itself."""
-    return Rows(table, by_name([Output(field.name, column(field)) for field in table.fields]))
+    fields = [Output(f.name, Column(f.name, f.type, f.bounds, f.edges, f.zone)) for f in table.fields]
+    return Rows(table, by_name(fields))
 
 
 def by_name(outputs: Iterable[Output]) -> Columns:
@@ -150,7 +151,7 @@ def _shows_numbers(groups: Aggregation) -> bool:
 
 
 def size_of(expressions: Iterable[Expression]) -> int:
-    return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
+    return sum([e.size if isinstance(e, Call) else 1 for e in expressions])
 
 
 def check_total(groups: Aggregation) -> None:
@@ -171,11 +172,8 @@ def all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
 
 
 def _above(groups: Aggregation) -> list[Expression]:
-    return [
-        *(output.expression for output in groups.columns.values()),
-        *groups.having,
-        *(by.expression for by in groups.order),
-    ]
+    outputs = [output.expression for output in groups.columns.values()]
+    return [*outputs, *groups.having, *[by.expression for by in groups.order]]
 
 
 def _groups(relation: Relation, what: str) -> Aggregation:

@@ -37,13 +37,13 @@ def read_semi_joins(select: exp.Select, scopes: RowScopes, names: Names, body: B
 def _semi_joins(select: exp.Select) -> Iterator[SqlNode]:
     """Those of this SELECT, not of a SELECT inside. In HAVING and ORDER BY there are none."""
     parts = [select.args.get("where"), *select.expressions, select.args.get("group")]
-    todo = [part for part in reversed(parts) if part is not None]
+    todo: list[exp.Expr] = [part for part in reversed(parts) if part is not None]
     while todo:
         node = todo.pop()
-        if is_semi_join(node):
+        if isinstance(node, exp.In | exp.Exists) and is_semi_join(node):
             yield node
         elif not isinstance(node, exp.Query):
-            todo += [child for child in node.iter_expressions(reverse=True) if isinstance(child, exp.Expression)]
+            todo += node.iter_expressions(reverse=True)
 
 
 def _is_in(node: SqlNode, rows: Rows, scopes: RowScopes, names: Names, body: Body) -> tuple[Rows, Expression]:

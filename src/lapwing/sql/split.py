@@ -29,6 +29,7 @@ from lapwing.sql.date_parts import settle_today
 from lapwing.sql.derive import unite
 from lapwing.sql.from_clause import Names, only_select, refuse_released
 from lapwing.sql.naming import names_of
+from lapwing.sql.parse import parse
 from lapwing.sql.parts import Above, Parts
 from lapwing.sql.post_clauses import has_aggregate, offset_of
 from lapwing.sql.post_released import OverReleased
@@ -104,7 +105,7 @@ class StatementReader:
 
     def _top(self, text: str, today: date | None) -> tuple[Relation | Above, tuple[str, ...]]:
         """What the text stands for, and a note if it stands for something else on another day."""
-        node = reader.parse(text)
+        node = parse(text)
         settled = node if today is None else settle_today(node, today)
         relation = self.query(settled, Names(self._catalog), "the question", inside=False)
         return relation, (note_of(today),) if today and settled is not node else ()
