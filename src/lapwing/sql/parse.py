@@ -54,7 +54,6 @@ _QUANTILES: dict[type[exp.Expr], str] = {
 
 
 _GROUPINGS = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping_sets"}
-_RENAMED = (exp.Anonymous, exp.ApproxDistinct, *_QUANTILES)
 
 
 def parse(text: str) -> exp.Expr:
@@ -118,7 +117,7 @@ def _parse(text: str) -> exp.Expr:
     bind(parts)
     check_is(tokens, text)
     for part in parts:
-        if isinstance(part, _RENAMED):
+        if isinstance(part, exp.Func):
             _rename(part)
         elif isinstance(part, exp.Group):
             _gather_grouping_sets(part)

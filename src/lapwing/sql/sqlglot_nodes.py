@@ -16,6 +16,10 @@ SqlLeaf = Callable[[SqlNode], Expression]
 """The meaning of columns and aggregates in the expression's context."""
 SqlReader = Callable[[SqlNode], Expression]
 """Reads what is below a node."""
+Apply = Callable[..., Expression]
+"""Calls an operator; a refusal names the node."""
+Form = Callable[[SqlNode, SqlReader, Apply], Expression]
+"""Reads a node of one kind."""
 
 NULL, ZERO = Literal(None, None), Literal(0, Type.INTEGER)
 WHOLE = re.compile("[0-9]{1,19}")
