@@ -14,8 +14,8 @@ from lapwing.expressions.operators import dates, numbers
 from lapwing.expressions.operators.date_texts import format_date
 from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.types import Type
+from lapwing.sql.nodes import Apply, ReadForm, SqlNode, SqlReader, bare
 from lapwing.sql.refusals import check_modifiers, part_of
-from lapwing.sql.sqlglot_nodes import Apply, Form, SqlNode, SqlReader, bare
 
 
 def settle_today(statement: exp.Expr, today: date) -> exp.Expr:
@@ -71,7 +71,7 @@ def _shift(value: Expression, interval: exp.Interval, sign: int, node: SqlNode, 
     return apply(dates.SHIFTED[steps, value.type], value, number)
 
 
-def interval_added(sign: int) -> Form:
+def interval_added(sign: int) -> ReadForm:
     def form(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
         interval = bare(node.expression)
         if not isinstance(interval, exp.Interval):

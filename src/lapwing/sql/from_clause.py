@@ -16,11 +16,11 @@ from lapwing.expressions.table import Catalog, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.question import Output
 from lapwing.sql.joins import BOTH_SIDES, filter_sides, is_member, join
+from lapwing.sql.nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
 from lapwing.sql.parts import Above
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import Columns, Relation, Rows, all_rows, by_name, filter_by, rows_only
-from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
 
 KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
     (side, kind): side.lower() for side in ("LEFT", "RIGHT") for kind in ("", "OUTER")
@@ -284,17 +284,22 @@ def _join(left: RowScopes, node: exp.Join, conditions: list[SqlNode], names: Nam
     left.check_apart(right.parts, what)
     how = KINDS.get(words, "inner")
     first, second = rows_only(left.relation, what), rows_only(right.relation, what)
-    terms = [_term(term, left, right) for term in (terms_of(on, exp.And) if on is not None else taken)]
-    both = [term.node for term in terms if term.side == "both"]
+    pairs, only, both = list[tuple[Expression, Expression]](), list[tuple[str, Expression]](), list[SqlNode]()
+    for term in terms_of(on, exp.And) if on is not None else taken:
+        ends = _ends(term, left, right)
+        if "both" in ends:
+            both.append(term)
+        elif len(ends) == 2:
+            pairs.append((ends["left"], ends["right"]))
+        else:
+            only += ends.items()
     if both and how != "inner":
         refuse("unsupported-join", f"ON {part_of(both[0])}", *BOTH_SIDES)
-    pairs = [term.pair for term in terms if term.pair is not None]
     if not pairs and not using:
         refuse("unsupported-join", what, "only equality joins are supported.", _EQUALS)
     for name in using:
         column = exp.Column(this=name.copy())
         pairs.append((left.column(column), right.column(column)))
-    only = [(term.side, term.condition) for term in terms if term.condition is not None and term.side != "both"]
     if how in ("semi", "anti"):
         return replace(left, relation=_semi_join(first, second, pairs, only, how=how, what=what))
     first, second, more = filter_sides(first, second, only, how=how, what=f"ON {part_of(on)}" if on else what)
@@ -343,43 +348,22 @@ def _links(term: SqlNode, left: RowScopes, right: RowScopes) -> bool:
     """True for an equality between columns of the left tables and columns of the right one."""
     if not isinstance(term, exp.EQ) or term.find(exp.Query):
         return False
-    return {_places(side, left, right) for side in (term.this, term.expression)} == {"left", "right"}
+    ends = [
+        {_sides_of(column, left, right) for column in side.find_all(exp.Column)}
+        for side in (term.this, term.expression)
+    ]
+    return ends in ([{"left"}, {"right"}], [{"right"}, {"left"}])
 
 
-def _places(node: SqlNode, left: RowScopes, right: RowScopes) -> str:
-    """The side to which all columns of a node belong; empty if there is no such side."""
-    found = {_place(column, left, right) for column in node.find_all(exp.Column)}
-    return found.pop() if len(found) == 1 else ""
-
-
-def _place(node: exp.Column, left: RowScopes, right: RowScopes) -> str:
-    table, name = node.table.lower(), node.name.lower()
-    sides = {
-        side: any(table in part.names if table else name in part.columns for part in scopes.parts)
-        for side, scopes in (("left", left), ("right", right))
-    }
-    return next((side for side, has in sides.items() if has), "") if sum(sides.values()) == 1 else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One condition of ON: an equality between both sides, or a condition over one side or both."""
-
-    node: SqlNode
-    side: str
-    pair: tuple[Expression, Expression] | None = None
-    condition: Expression | None = None
-
-
-def _term(node: SqlNode, left: RowScopes, right: RowScopes) -> Term:
-    """What a condition of ON says. One without columns belongs to the right side, as it does to the left."""
+def _ends(node: SqlNode, left: RowScopes, right: RowScopes) -> dict[str, Expression]:
+    """Both ends of an equality in ON, or the condition by its side: one without columns belongs to the right."""
     if isinstance(node, exp.EQ):
         check_modifiers(node)
-        found = dict(_with_side(part, left, right) for part in (node.this, node.expression))
-        if set(found) == {"left", "right"}:
-            return Term(node, "", pair=(found["left"], found["right"]))
+        ends = dict(_with_side(part, left, right) for part in (node.this, node.expression))
+        if set(ends) == {"left", "right"}:
+            return ends
     side, condition = _with_side(node, left, right)
-    return Term(node, side or "right", condition=condition)
+    return {side or "right": condition}
 
 
 def _with_side(node: SqlNode, left: RowScopes, right: RowScopes) -> tuple[str, Expression]:
@@ -407,10 +391,16 @@ def _leaf(column: Callable[[exp.Column], Expression]) -> SqlLeaf:
 
 
 def _side_of(node: exp.Column, left: RowScopes, right: RowScopes) -> str:
-    if node.table:
-        return "right" if any(node.table.lower() in part.names for part in right.parts) else "left"
-    name = node.name.lower()
-    sides = [any(name in part.columns for part in scopes.parts) for scopes in (left, right)]
-    if all(sides):
+    sides = _sides_of(node, left, right)
+    if sides == "both" and not node.table:
         refuse("ambiguous", f"`{node.name}`", "both tables have a column with this name.", f"Write table.{node.name}.")
-    return "right" if sides[1] else "left"
+    return "right" if sides in ("right", "both") else "left"
+
+
+def _sides_of(node: exp.Column, left: RowScopes, right: RowScopes) -> str:
+    """The side that has such a table, or such a column if none is named: left, right, both, or none if it is empty."""
+    table, name = node.table.lower(), node.name.lower()
+    first, second = (
+        any(table in part.names if table else name in part.columns for part in scopes.parts) for scopes in (left, right)
+    )
+    return "both" if first and second else "left" if first else "right" if second else ""

@@ -20,9 +20,9 @@ from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.distinct import COUNT_DISTINCT
 from lapwing.plan.moments import MEAN
 from lapwing.plan.quantiles import QUANTILE
-from lapwing.plan.question import Order, Output, lifted
+from lapwing.plan.question import Output, lifted
 from lapwing.plan.total import COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, SUM
-from lapwing.sql.relation import MOST_TOTAL, Aggregation, Rows, by_name, size_of
+from lapwing.sql.relation import Aggregation, Rows, by_name, check_size, size_of
 
 NULL = Literal(None, None)
 ONE = Literal(1, Type.INTEGER)
@@ -74,19 +74,10 @@ class Grouping:
     def _grow(self, *expressions: Expression) -> None:
         """Limits the total size, so that every later step is fast."""
         self._size += size_of(expressions)
-        if self._size > MOST_TOTAL:
-            refuse(
-                "too-large",
-                "the question",
-                f"it expands to more than {MOST_TOTAL:,} parts.",
-                "Split it into smaller questions.",
-            )
+        check_size(self._size)
 
-    def groups(
-        self, outputs: Iterable[Output], having: Iterable[Expression] = (), order: Iterable[Order] = ()
-    ) -> Aggregation:
-        keys, aggregates = tuple(self.keys), tuple(self.aggregates)
-        return Aggregation(self.rows, keys, aggregates, by_name(outputs), tuple(having), tuple(order))
+    def groups(self, outputs: Iterable[Output]) -> Aggregation:
+        return Aggregation(self.rows, tuple(self.keys), tuple(self.aggregates), by_name(outputs))
 
 
 def slot_type(aggregate: Aggregate, *, per_unit: bool) -> Type:

@@ -1,4 +1,8 @@
-"""What every SELECT above the release has: its clauses, and what stands in place of its windows and sub-queries."""
+"""Reads a SELECT that goes on above the release: what every one has, and the one that aggregates rows itself.
+
+Windows, QUALIFY, OFFSET, grouping sets and totals are computed from the released numbers. SELECTs over released tables
+are in post_released.py.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import combinations
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -15,12 +20,14 @@ from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import MOST_PARTS, Compute, Stack, TableStep
 from lapwing.plan.question import Output
 from lapwing.sql import reader
-from lapwing.sql.parts import Above, Parts
-from lapwing.sql.post_select import Builder, PendingWindow, put_windows, read_window
-from lapwing.sql.refusals import NODES, check_modifiers, part_of
-from lapwing.sql.relation import Meanings, substitute
-from lapwing.sql.sqlglot_nodes import SqlNode, is_whole, terms_of
+from lapwing.sql.from_clause import Body, Names
+from lapwing.sql.nodes import SqlNode, is_whole
+from lapwing.sql.parts import Above, Parts, slot_types
+from lapwing.sql.post_select import Builder, PendingWindow, columns_for, put_windows, read_window
+from lapwing.sql.refusals import NODES, check_modifiers, part_of, refuse_node
+from lapwing.sql.relation import Aggregation, Meanings, Rows, substitute
 
+TOTALS = "Totals and groups have noise of their own, so they need not add up."
 _MARKED = 1_000_000  # from here on the numbers of slots stand for windows and sub-queries
 _SELECT = frozenset(
     {"expressions", "from_", "where", "group", "having", "order", "limit", "with_", "joins"}
@@ -86,20 +93,14 @@ class SelectReading(ABC):
     # Clauses.
 
     def conditions(self, clause: str) -> list[Expression]:
-        node = self.select.args.get(clause)
-        if node is None:
-            return []
-        check_modifiers(node)
-        return [self.inner(term, windows=clause != "where") for term in terms_of(node.this, exp.And)]
+        return reader.conditions_of(self.select, clause, partial(self.inner, windows=clause != "where"))
 
-    def sorting(self, outputs: list[tuple[str, Expression]]) -> list[tuple[Expression, bool]]:
-        order = self.select.args.get("order")
-        terms = [] if order is None else reader.sorting(order)
-        known = reader.known_outputs(outputs)
-        return [
-            (reader.output_of(term.this, *known) or self.inner(term.this), bool(term.args.get("desc")))
-            for term in terms
-        ]
+    def clauses(
+        self, outputs: list[tuple[str, Expression]]
+    ) -> tuple[list[Expression], list[Expression], list[tuple[Expression, bool]]]:
+        """HAVING, QUALIFY and ORDER BY."""
+        by = reader.sorting(self.select, outputs, self.inner)
+        return self.conditions("having"), self.conditions("qualify"), by
 
     def stacked(
         self,
@@ -167,6 +168,64 @@ class SelectReading(ABC):
     def items(self) -> list[SqlNode]:
         """The columns of SELECT without their names."""
         return [node.this if isinstance(node, exp.Alias) else node for node in self.select.expressions]
+
+
+class OverRows(SelectReading):
+    """A SELECT that aggregates private rows, and goes on above."""
+
+    def __init__(self, parts: Parts, select: exp.Select, scalar: Scalar, names: Names, body: Body) -> None:
+        super().__init__(parts, select, scalar)
+        self.names, self.body = names, body
+
+    def read(self) -> Above:
+        select, parts = self.select, self.parts
+        source = reader.read_source(select, self.names, self.body)
+        rows = source.relation
+        if not isinstance(rows, Rows):
+            self._refuse()
+        if not any(map(has_aggregate, self.items())) and select.args.get("group") is None:
+            window = next((part for node in self.items() for part in node.walk() if isinstance(part, exp.Window)), None)
+            if window is not None:
+                refuse_node(window)
+            self._refuse()
+        self.groups = reader.AggregationReader(select, source, rows, inside=False)
+        sets = [[self.groups.key(node) for node in nodes] for nodes in self.sets()]
+        for key in [key for present in sets for key in present]:
+            self.groups.grouping.add_key(key, lambda: "GROUP BY")
+        outputs = []
+        for name, node in self.groups.shown():
+            outputs.append((name, self.groups.above(node, self.above)))
+            self.groups.outputs.setdefault(name.lower(), outputs[-1][1])  # a later column may use its name
+        clauses = self.clauses(outputs)
+        aggregates = tuple(self.groups.grouping.aggregates)
+        if not aggregates:
+            self._refuse()
+        keys = {key: parts.fresh() for key in self.groups.grouping.keys}
+        slots = [parts.fresh() for _ in aggregates]
+        kinds = slot_types(Aggregation(rows, (), aggregates, {}))
+
+        def part(present: list[Expression]) -> tuple[TableStep, dict[Expression, str], list[str]]:
+            step, own, numbers = parts.part(Aggregation(rows, tuple(dict.fromkeys(present)), aggregates, {}))
+            return step, dict(zip(dict.fromkeys(present), own, strict=True)), numbers
+
+        step, types = self.stacked(sets, keys, dict(zip(slots, kinds, strict=True)), part)
+        if len(sets) > 1:
+            parts.note(TOTALS)
+        builder = Builder(step, types, parts.fresh)
+        self.attach(builder, 0)
+        columns = columns_for(list(keys.values()), slots, types)
+        return self.finished(builder, columns, outputs, *clauses)
+
+    def _refuse(self) -> NoReturn:
+        """Refuses the SELECT as a question."""
+        reader.read_select(self.select, self.names, self.body, inside=False)
+        refuse("private-rows", "SELECT", "the rows themselves are private.", "Ask for COUNT(*) or AVG(column).")
+
+    def inner(self, node: SqlNode, *, windows: bool = True) -> Expression:
+        return self.groups.above(node, partial(self.above, windows=windows))
+
+    def key(self, node: SqlNode) -> Expression:
+        return self.groups.key(node)
 
 
 def _expanded(node: SqlNode, plain: list[SqlNode]) -> list[list[SqlNode]]:

@@ -18,13 +18,13 @@ from lapwing.plan.postprocessed import Compute, Fold, FoldCall, JoinTables, Tabl
 from lapwing.plan.question import Output, lifted
 from lapwing.sql import reader
 from lapwing.sql.from_clause import Scope, Scopes
+from lapwing.sql.nodes import SqlNode, is_whole, terms_of
 from lapwing.sql.parts import Above, Parts, refuse_rows
 from lapwing.sql.post_clauses import Scalar, SelectReading, has_aggregate
 from lapwing.sql.post_select import Builder, columns_for, read_fold
 from lapwing.sql.read_expression import ReadAbove, read
 from lapwing.sql.refusals import check_modifiers, part_of
 from lapwing.sql.relation import Meanings, Relation, substitute
-from lapwing.sql.sqlglot_nodes import SqlNode, is_whole, terms_of
 
 _JOINS = {
     ("", ""): "INNER",
@@ -70,13 +70,13 @@ class OverReleased(SelectReading):
         for name, node in shown:
             outputs.append((name, self.inner(node) if isinstance(node, exp.Expression) else self._lifted(node)))
             self.outputs.setdefault(name.lower(), outputs[-1][1])  # a later column may use its name
-        having, qualify, by = self.conditions("having"), self.conditions("qualify"), self.sorting(outputs)
+        clauses = self.clauses(outputs)
         self.attach(builder, attached)
         columns: Meanings = {}
         if self.folding:
             columns = self._fold(builder, sets)
             self.attach(builder, attached)
-        return self.finished(builder, columns, outputs, having, qualify, by)
+        return self.finished(builder, columns, outputs, *clauses)
 
     def _plain(self, expression: Expression) -> Expression:
         """An expression over the columns of FROM, with the columns that windows and sub-queries are in."""

@@ -21,9 +21,9 @@ from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import Attach, Compute, FoldCall, KeepRows, Over, TableStep, WindowCall, WindowFrame
 from lapwing.plan.question import Output
+from lapwing.sql.nodes import NULL, SqlNode, is_whole
 from lapwing.sql.refusals import check_modifiers, part_of
 from lapwing.sql.relation import Meanings
-from lapwing.sql.sqlglot_nodes import NULL, SqlNode, is_whole
 
 ONE = Literal(1, Type.INTEGER)
 

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from sqlglot import TokenType, exp
 
 from lapwing.expressions.refusal import refuse
+from lapwing.sql.nodes import SqlNode
 from lapwing.sql.refusals import part_of
-from lapwing.sql.sqlglot_nodes import SqlNode
 
 SPELLINGS: dict[str, str] = {
     "!": "NOT c",

@@ -32,13 +32,12 @@ from lapwing.sql.date_parts import (
     subtract,
     truncate,
 )
-from lapwing.sql.refusals import NODES, check_modifiers, part_of, refuse_node
-from lapwing.sql.sqlglot_nodes import (
+from lapwing.sql.nodes import (
     NULL,
     WHOLE,
     ZERO,
     Apply,
-    Form,
+    ReadForm,
     SqlLeaf,
     SqlNode,
     SqlReader,
@@ -46,6 +45,7 @@ from lapwing.sql.sqlglot_nodes import (
     is_semi_join,
     terms_of,
 )
+from lapwing.sql.refusals import NODES, check_modifiers, part_of, refuse_node
 
 EMPTY, ONE, TWO = Literal("", Type.TEXT), Literal(1, Type.INTEGER), Literal(2, Type.INTEGER)
 PI, DEGREES, RADIANS = (Literal(Fraction(repr(x)), Type.REAL) for x in (math.pi, 180 / math.pi, math.pi / 180))
@@ -307,7 +307,7 @@ def _function(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     refuse_node(node)
 
 
-FORMS: dict[type[SqlNode], Form] = {
+FORMS: dict[type[SqlNode], ReadForm] = {
     exp.Paren: lambda node, inner, _: inner(bare(node)),
     exp.Literal: _constant,
     exp.Boolean: lambda node, *_: Literal(bool(node.this), Type.BOOLEAN),

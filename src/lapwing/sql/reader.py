@@ -6,10 +6,11 @@ that is not listed for it (refusals.py); the analyst's text never reaches an eng
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import starmap
 
 from sqlglot import exp
 
@@ -25,7 +26,7 @@ from lapwing.sql import grouping
 from lapwing.sql.derive import is_per_unit, per_unit
 from lapwing.sql.from_clause import Body, Names, RowScopes, read_from
 from lapwing.sql.grouping import Grouping
-from lapwing.sql.naming import names_of
+from lapwing.sql.nodes import SqlNode, is_semi_join, is_whole, names_of, terms_of
 from lapwing.sql.read_expression import ReadAbove, read
 from lapwing.sql.refusals import CLAUSES, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import (
@@ -38,7 +39,6 @@ from lapwing.sql.relation import (
     sorted_by,
 )
 from lapwing.sql.semi_joins import Members, read_semi_joins
-from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join, is_whole, terms_of
 
 AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -64,6 +64,7 @@ PAIRS: dict[type[SqlNode], str] = {
 LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
 """Quantiles with their own name."""
 
+ReadNode = Callable[[SqlNode], Expression]
 StarColumns = Callable[[SqlNode], Iterable[Output]]
 """The columns that a star stands for."""
 
@@ -177,42 +178,47 @@ def _plain(select: exp.Select, source: SelectSource) -> Relation:
 
 def _order(select: exp.Select, source: SelectSource, relation: Relation) -> Relation:
     """The relation, sorted and limited by ORDER BY and LIMIT."""
-    order = select.args.get("order")
-    if order is not None and isinstance(relation, Rows):
-        return sorted_by(relation, ())  # refuses
-    if order is not None:
-        known = known_outputs([(output.name, output.expression) for output in relation.columns.values()])
-        terms = [(output_of(node.this, *known) or read(node.this, source.column), node) for node in sorting(order)]
-        relation = sorted_by(relation, tuple(Order(by, bool(node.args.get("desc"))) for by, node in terms))
+    if select.args.get("order") is not None:
+        if isinstance(relation, Rows):
+            return sorted_by(relation, ())  # refuses
+        outputs = [(output.name, output.expression) for output in relation.columns.values()]
+        by = sorting(select, outputs, lambda node: read(node, source.column))
+        relation = sorted_by(relation, tuple([Order(*term) for term in by]))
     limit = limit_of(select)
     return relation if limit is None else limit_to(relation, limit)
 
 
-def sorting(order: SqlNode) -> list[SqlNode]:
+def sorting(
+    query: exp.Expr, outputs: Sequence[tuple[str, Expression]], other: ReadNode
+) -> list[tuple[Expression, bool]]:
+    """What ORDER BY sorts by, and whether descending. A name or number is an output column; `other` reads the rest."""
+    order = query.args.get("order")
+    if order is None:
+        return []
     check_modifiers(order)
-    for node in order.expressions:
-        check_modifiers(node)
-    return list(order.expressions)
+    named = {name.lower(): expression for name, expression in reversed(outputs)}
+    terms = []
+    for term in order.expressions:
+        check_modifiers(term)
+        node, output = term.this, None
+        if is_whole(node):
+            if not 1 <= int(node.name) <= len(outputs):
+                why = f"the answer has {len(outputs)} columns."
+                refuse("wrong-argument", f"ORDER BY {int(node.name)}", why, "Use the column's name.")
+            output = outputs[int(node.name) - 1][1]
+        elif isinstance(node, exp.Column) and not node.table:
+            output = named.get(node.name.lower())
+        terms.append((other(node) if output is None else output, bool(term.args.get("desc"))))
+    return terms
 
 
-def known_outputs(outputs: Sequence[tuple[str, Expression]]) -> tuple[list[Expression], dict[str, Expression]]:
-    """The output columns by place, and by lower-case name."""
-    return [e for _, e in outputs], {name.lower(): e for name, e in reversed(outputs)}
-
-
-def output_of(node: SqlNode, outputs: Sequence[Expression], named: Mapping[str, Expression]) -> Expression | None:
-    """The output column that a name or number in ORDER BY refers to."""
-    if is_whole(node):
-        place = int(node.name)
-        if not 1 <= place <= len(outputs):
-            refuse(
-                "wrong-argument",
-                f"ORDER BY {place}",
-                f"the answer has {len(outputs)} columns.",
-                "Use the column's name.",
-            )
-        return outputs[place - 1]
-    return named.get(node.name.lower()) if isinstance(node, exp.Column) and not node.table else None
+def conditions_of(select: exp.Select, clause: str, inner: ReadNode) -> list[Expression]:
+    """The conditions of WHERE, HAVING or QUALIFY, all of which must hold."""
+    node = select.args.get(clause)
+    if node is None:
+        return []
+    check_modifiers(node)
+    return [inner(term) for term in terms_of(node.this, exp.And)]
 
 
 class AggregationReader:
@@ -225,19 +231,12 @@ class AggregationReader:
         self._written: dict[str, SqlNode | Expression] | None = None
 
     def groups(self) -> Aggregation:
-        outputs = tuple(Output(name, self.above(node)) for name, node in self.shown())
-        self.outputs = {output.name.lower(): output.expression for output in outputs}
-        having = self.select.args.get("having")
-        conditions: list[Expression] = []
-        if having is not None:
-            check_modifiers(having)
-            conditions = [self.above(term) for term in terms_of(having.this, exp.And)]
-        order = self.select.args.get("order")
-        terms = [] if order is None else sorting(order)
-        known = known_outputs([(output.name, output.expression) for output in outputs])
-        by = [(output_of(node.this, *known) or self.above(node.this), bool(node.args.get("desc"))) for node in terms]
-        groups = filter_by(self.grouping.groups(outputs), conditions, lambda: "HAVING")
-        groups = sorted_by(groups, tuple(Order(*term) for term in by))
+        outputs = [(name, self.above(node)) for name, node in self.shown()]
+        self.outputs = {name.lower(): expression for name, expression in outputs}
+        having = conditions_of(self.select, "having", self.above)
+        by = sorting(self.select, outputs, self.above)
+        groups = filter_by(self.grouping.groups(starmap(Output, outputs)), having, lambda: "HAVING")
+        groups = sorted_by(groups, tuple([Order(*term) for term in by]))
         limit = limit_of(self.select)
         return groups if limit is None else limit_to(groups, limit)
 

@@ -157,7 +157,11 @@ def size_of(expressions: Iterable[Expression]) -> int:
 def check_total(groups: Aggregation) -> None:
     """Refuses questions that would take long to process. Sizes are known without traversal."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
-    if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
+    check_size(size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]))
+
+
+def check_size(size: int) -> None:
+    if size > MOST_TOTAL:
         refuse(
             "too-large",
             "the question",

@@ -12,10 +12,10 @@ from lapwing.expressions.expression import Expression
 from lapwing.expressions.refusal import refuse
 from lapwing.sql.from_clause import Body, Names, RowScopes, only_select, read_from
 from lapwing.sql.joins import has_rows, is_member, is_unit, members_only
+from lapwing.sql.nodes import SqlLeaf, SqlNode, bare, is_semi_join, is_whole, terms_of
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node, text_of
 from lapwing.sql.relation import Relation, Rows, rows_only
-from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, bare, is_semi_join, is_whole, terms_of
 
 Members = Mapping[int, Expression]
 """The condition of each semi-join, by the identity of its node."""

@@ -2,17 +2,17 @@
 
 What a SELECT reads is read first, and once: rows, one aggregation of rows (a part, which is released), or steps over
 parts. That and its clauses tell on which side of the release it stands: below, it is read by reader.py; above, by
-post_released.py over released tables, and by post_rows.py if it aggregates rows and goes on.
+post_released.py over released tables, and by post_clauses.py if it aggregates rows and goes on.
 Everything is read node by node from allow lists, with the types and columns of declared facts; what cannot be computed
 is refused here, before anything is charged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -28,16 +28,14 @@ from lapwing.sql import reader
 from lapwing.sql.date_parts import settle_today
 from lapwing.sql.derive import unite
 from lapwing.sql.from_clause import Names, only_select, refuse_released
-from lapwing.sql.naming import names_of
+from lapwing.sql.nodes import SqlNode, is_semi_join, names_of
 from lapwing.sql.parse import parse
 from lapwing.sql.parts import Above, Parts
-from lapwing.sql.post_clauses import has_aggregate, offset_of
+from lapwing.sql.post_clauses import OverRows, has_aggregate, offset_of
 from lapwing.sql.post_released import OverReleased
-from lapwing.sql.post_rows import OverRows
 from lapwing.sql.post_select import Builder
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import Aggregation, Relation, Rows, question_of
-from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join
 
 _ABOVE = (exp.Window, exp.Subquery, exp.Grouping)
 NOT_ONE = (
@@ -168,9 +166,7 @@ class StatementReader:
         builder = Builder(Stack(stacked), inner, parts.fresh)
         if node.args.get("distinct") is not False:
             builder.step = Fold(builder.step, tuple(inner), ())
-        known, order = reader.known_outputs(columns), node.args.get("order")
-        terms = reader.sorting(order) if order else []
-        by = [(_of_union(term.this, *known), bool(term.args.get("desc"))) for term in terms]
+        by = reader.sorting(node, columns, _no_column)
         return parts.finished(builder, columns, by, reader.limit_of(node), offset_of(node))
 
     def _aligned(self, table: Above, types: list[Type]) -> Compute:
@@ -258,11 +254,8 @@ def _common(kinds: list[Type]) -> Type:
     refuse("wrong-type", "UNION", f"a column is {listed} on its sides.", "CAST one of them.")
 
 
-def _of_union(node: SqlNode, outputs: Sequence[Expression], named: Mapping[str, Expression]) -> Expression:
-    found = reader.output_of(node, outputs, named)
-    if found is None:
-        refuse("unknown-column", f"ORDER BY {part_of(node)}", "UNION has no such column.", "Use a column's name.")
-    return found
+def _no_column(node: SqlNode) -> NoReturn:
+    refuse("unknown-column", f"ORDER BY {part_of(node)}", "UNION has no such column.", "Use a column's name.")
 
 
 def _sides(node: exp.Union) -> list[exp.Expr]:
