@@ -66,8 +66,13 @@ class Names:
 
     def adding(self, name: str, meaning: Relation | Above) -> Names:
         """The same names and one more."""
-        known, above = ({n: of for n, of in names.items() if n != name.lower()} for names in (self.known, self.above))
-        (above if isinstance(meaning, Above) else known)[name.lower()] = meaning
+        key = name.lower()
+        known = {other: relation for other, relation in self.known.items() if other != key}
+        above = {other: table for other, table in self.above.items() if other != key}
+        if isinstance(meaning, Above):
+            above[key] = meaning
+        else:
+            known[key] = meaning
         return replace(self, known=known, above=above)
 
     def rows_only(self) -> Names:
@@ -260,12 +265,7 @@ def _alias(node: SqlNode) -> str:
         return ""
     check_modifiers(alias)
     if not isinstance(alias.this, exp.Identifier):
-        refuse(
-            "unsupported-clause",
-            f"FROM {part_of(node)}",
-            "the alias is not valid.",
-            "Write FROM table AS name.",
-        )
+        refuse("unsupported-clause", f"FROM {part_of(node)}", "the alias is not valid.", "Write FROM table AS name.")
     return node.alias
 
 
@@ -310,12 +310,7 @@ def _join(left: RowScopes, node: exp.Join, conditions: list[SqlNode], names: Nam
     shown = {name: output for part in reversed(parts) for name, output in part.columns.items()}
     shared = left.shared | right.shared | {name.name.lower() for name in using}
     if how == "right" and using:
-        refuse(
-            "unsupported-join",
-            what,
-            "USING is only supported in JOIN and LEFT JOIN.",
-            "Write ON a.x = b.x.",
-        )
+        refuse("unsupported-join", what, "USING is only supported in JOIN and LEFT JOIN.", "Write ON a.x = b.x.")
     scopes = RowScopes(tuple(parts), shared, relation=Rows(made.table, shown, made.where))
     met = [read(term, _leaf(scopes.column)) for term in both]
     return replace(scopes, relation=filter_by(scopes.relation, met, lambda: f"ON {part_of(both[0])}"))

@@ -139,12 +139,7 @@ def count_distinct(table: Table, counted: Expression, condition: Expression | No
         ):
             return Aggregate(COUNT_UNITS.name, (where(ONE, inside, part),))
     if any(isinstance(inner, Column) and inner.name == table.unit for inner in walk(counted)):
-        refuse(
-            "unit-as-value",
-            part(),
-            "it counts a function of the protected unit.",
-            f"Use {units_text(table.unit)}.",
-        )
+        refuse("unit-as-value", part(), "it counts a function of the protected unit.", f"Use {units_text(table.unit)}.")
     return of_values(COUNT_DISTINCT.name, counted, condition, part)
 
 
@@ -154,12 +149,7 @@ def of_values(name: str, argument: Expression, condition: Expression | None, par
     if name in (MEAN.name, SUM.name) and argument.type is Type.BOOLEAN:
         argument = call(TRUTH_TO_INTEGER, argument, part=part)
     if not counts and (argument.type is None or not argument.type.is_number):
-        refuse(
-            "wrong-type",
-            part(),
-            f"{types_of([argument])[:-1]}, and it only takes numbers.",
-            _of_numbers(argument),
-        )
+        refuse("wrong-type", part(), f"{types_of([argument])[:-1]}, and it only takes numbers.", _of_numbers(argument))
     return Aggregate(name, (argument if condition is None else where(argument, condition, part),))
 
 

@@ -75,21 +75,11 @@ def _parsed(text: str) -> exp.Expr | tuple[Code, str, str, str]:
 
 def _parse(text: str) -> exp.Expr:
     if _SURROGATE.search(text, 0, MOST_CHARACTERS):
-        refuse(
-            "unreadable-characters",
-            "the question",
-            "it contains invalid characters.",
-            "Use plain Unicode.",
-        )
+        refuse("unreadable-characters", "the question", "it contains invalid characters.", "Use plain Unicode.")
     if len(text) > MOST_CHARACTERS:
         refuse("too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Shorten it.")
     if "\0" in text:
-        refuse(
-            "unreadable-characters",
-            "the question",
-            "it contains a null character.",
-            "Remove the null character.",
-        )
+        refuse("unreadable-characters", "the question", "it contains a null character.", "Remove the null character.")
     try:
         tokens = DIALECT.tokenize(text)
         if sum([_LEAST_PARTS.get(token.token_type, 0) for token in tokens]) > MOST_PARTS:

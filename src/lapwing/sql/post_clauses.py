@@ -64,7 +64,7 @@ class SelectReading(ABC):
                     refuse("unsupported-function", part_of(node), *NODES[exp.Window])
                 window = read_window(node, self.named, partial(self.inner, windows=False), name)
                 self.windows.append(window)
-                kind = window.type
+                kind = window.call.type
             case exp.Subquery():
                 step, column, kind = self.scalar(node)
                 self.scalars.append((step, column, kind, name))
@@ -112,7 +112,7 @@ class SelectReading(ABC):
         """The tables of all grouping sets one below the other, and their columns. A key that is left out is NULL."""
         types = {name: key.type or Type.TEXT for key, name in keys.items()} | dict(slots)
         types |= {name: Type.INTEGER for name, _ in self.groupings}
-        tables = []
+        tables: list[Compute] = []
         for present in sets:
             step, own, numbers = table(present)
             columns: list[Expression] = [
@@ -137,7 +137,7 @@ class SelectReading(ABC):
         """What follows GROUP BY. `columns` are those of the builder, by what they are in an expression."""
         there = partial(substitute, meanings={**columns, **self.marks})
         builder.only(map(there, having), "HAVING")
-        put_windows(builder, [window.moved(there) for window in self.windows])
+        put_windows(builder, self.windows, there)
         builder.only(map(there, qualify), "QUALIFY")
         shown, order = [(name, there(e)) for name, e in outputs], [(there(e), descending) for e, descending in by]
         limit, offset = reader.limit_of(self.select), offset_of(self.select)

@@ -218,7 +218,7 @@ class OverReleased(SelectReading):
         self.scopes.check_apart([right], part_of(node))
         how = "CROSS" if words == ("", "") and not on and not using else _JOINS[words]
         columns = [exp.Column(this=name) for name in using]
-        terms = [
+        terms: list[Expression] = [
             call(EQUAL, self._column(column), Scopes((right,)).column(column), part=lambda: part_of(node))
             for column in columns
         ]

@@ -103,48 +103,31 @@ class Builder:
 
 @dataclass(frozen=True, slots=True)
 class PendingWindow:
-    """A window function whose arguments are not columns yet."""
+    """A window function, and the expressions that are to become the columns it reads."""
 
-    name: str
-    function: str
+    call: WindowCall
     arguments: tuple[Expression, ...]
-    type: Type
     partition: tuple[Expression, ...]
     order: tuple[tuple[Expression, bool], ...]
-    frame: WindowFrame | None
-    number: int | None
-
-    def moved(self, there: Callable[[Expression], Expression]) -> PendingWindow:
-        """The same over other columns."""
-        return replace(
-            self,
-            arguments=tuple(map(there, self.arguments)),
-            partition=tuple(map(there, self.partition)),
-            order=tuple((there(e), descending) for e, descending in self.order),
-        )
 
 
-def put_windows(builder: Builder, pending: Sequence[PendingWindow]) -> None:
-    """The columns of these window functions."""
+def put_windows(builder: Builder, pending: Sequence[PendingWindow], there: Callable[[Expression], Expression]) -> None:
+    """The columns of these window functions. `there` gives an expression over the columns that the builder has."""
     if not pending:
         return
-    needed = [e for one in pending for e in (*one.arguments, *one.partition, *(by for by, _ in one.order))]
-    names = dict(zip(needed, builder.named(needed), strict=True))
-    calls = tuple(
-        WindowCall(
-            one.name,
-            one.function,
-            tuple(names[e] for e in one.arguments),
-            one.type,
-            tuple(names[e] for e in one.partition),
-            tuple((names[e], descending) for e, descending in one.order),
-            one.frame,
-            one.number,
+    needed = [e for window in pending for e in (*window.arguments, *window.partition, *(by for by, _ in window.order))]
+    names = dict(zip(needed, builder.named(list(map(there, needed))), strict=True))
+    calls = [
+        replace(
+            window.call,
+            arguments=tuple([names[e] for e in window.arguments]),
+            partition=tuple([names[e] for e in window.partition]),
+            order=tuple([(names[e], descending) for e, descending in window.order]),
         )
-        for one in pending
-    )
-    builder.step = Over(builder.step, calls)
-    builder.types |= {one.name: one.type for one in pending}
+        for window in pending
+    ]
+    builder.step = Over(builder.step, tuple(calls))
+    builder.types |= {call.name: call.type for call in calls}
 
 
 def read_window(node: exp.Window, named: dict[str, exp.Window], read: ReadNode, name: str) -> PendingWindow:
@@ -177,7 +160,8 @@ def read_window(node: exp.Window, named: dict[str, exp.Window], read: ReadNode, 
     by = tuple((read(term.this), bool(term.args.get("desc"))) for term in _terms(order))
     partition = tuple(read(part) for part in node.args.get("partition_by") or [])
     kind = _window_type(function, values)
-    return PendingWindow(name, function, values, kind, partition, by, _frame(node, by, function), number)
+    window = WindowCall(name, function, (), kind, frame=_frame(node, by, function), number=number)
+    return PendingWindow(window, values, partition, by)
 
 
 def _terms(order: SqlNode | None) -> list[SqlNode]:
@@ -287,7 +271,8 @@ def read_fold(node: SqlNode, read: ReadNode, name: str) -> tuple[FoldCall, tuple
         check_modifiers(node.expression)
         condition, node = read(node.expression.this), node.this
     if isinstance(node, exp.CountIf):
-        node, condition = exp.Count(this=exp.Star()), _both(read(node.this), condition, whole)
+        met = read(node.this)
+        node, condition = exp.Count(this=exp.Star()), met if condition is None else _where(met, condition, whole)
     function, level = FUNCTIONS.get(type(node), ""), None
     inner = node.this
     if isinstance(node, exp.WithinGroup) and isinstance(inner, exp.PercentileCont):
@@ -336,10 +321,6 @@ def _fold_type(function: str, values: tuple[Expression, ...]) -> Type:
     if function in ("sum", "min", "max", "any_value", "arg_max", "arg_min"):
         return values[0].type or Type.TEXT
     return Type.REAL
-
-
-def _both(first: Expression, second: Expression | None, node: SqlNode) -> Expression:
-    return first if second is None else call(CASE, second, first, NULL, part=lambda: part_of(node))
 
 
 def _where(value: Expression, condition: Expression, node: SqlNode) -> Expression:

@@ -119,21 +119,9 @@ NAMES: dict[str, tuple[str, str]] = {
 """By function name, if the parser has no node class for it: why it is refused, and what to write instead."""
 
 SPELLED = frozenset(
-    {"COUNT_IF", "IF", "IFNULL", "LEFT", "CONCAT", "TRY_CAST", "DATE_PART", "DATE_ADD", "STRFTIME", "DAYNAME"}
-    | {
-        "MAKE_DATE",
-        "MAKE_TIMESTAMP",
-        "MONTHNAME",
-        "CURRENT_DATE",
-        "PI",
-        "DEGREES",
-        "RADIANS",
-        "SUBSTR",
-        "LEN",
-        "CEILING",
-        "QUANTILE_CONT",
-        "TRUNC",
-    }
+    {"COUNT_IF", "IF", "IFNULL", "LEFT", "CONCAT", "TRY_CAST", "DATE_PART", "DATE_ADD", "STRFTIME"}
+    | {"DAYNAME", "MAKE_DATE", "MAKE_TIMESTAMP", "MONTHNAME", "CURRENT_DATE", "PI", "DEGREES", "RADIANS"}
+    | {"SUBSTR", "LEN", "CEILING", "QUANTILE_CONT", "TRUNC"}
 )
 """Functions that have no operator of their own."""
 

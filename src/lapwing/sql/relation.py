@@ -71,12 +71,7 @@ def by_name(outputs: Iterable[Output]) -> Columns:
     columns: dict[str, Output] = {}
     for output in outputs:
         if output.name.lower() in columns:
-            refuse(
-                "duplicate-name",
-                f"`{output.name}`",
-                "two columns have this name.",
-                "Rename one of them: AS name.",
-            )
+            refuse("duplicate-name", f"`{output.name}`", "two columns have this name.", "Rename one of them: AS name.")
         columns[output.name.lower()] = output
     return columns
 
