@@ -159,7 +159,8 @@ class Parts:
                 "Ask for fewer groupings or sub-queries.",
             )
         questions = tuple([self._question(place, used) for place in places])
-        root = _renumbered(root, {place: new for new, place in enumerate(places)}, questions)
+        if places != list(range(len(places))):
+            root = _renumbered(root, {place: new for new, place in enumerate(places)})
         notes = self._notes or ([OWN_NOISE.format(len(places))] if len(places) > 1 else [])
         return SplitStatement(questions, root, above.columns, (*dict.fromkeys(notes), *more))
 
@@ -185,8 +186,8 @@ def slot_types(groups: Aggregation) -> list[Type]:
     return [FUNCTIONS[aggregate.name].type for aggregate in groups.aggregates]
 
 
-def _renumbered(root: TableStep, places: Mapping[int, int], questions: tuple[Question, ...]) -> TableStep:
-    """The tree with its parts at other places, and with the outputs that their questions have."""
+def _renumbered(root: TableStep, places: Mapping[int, int]) -> TableStep:
+    """The tree with its parts at other places."""
     done: dict[int, TableStep] = {}
 
     def again(step: TableStep) -> TableStep:
@@ -197,9 +198,7 @@ def _renumbered(root: TableStep, places: Mapping[int, int], questions: tuple[Que
     def rebuilt(step: TableStep) -> TableStep:
         match step:
             case ReleasedPart(place=place):
-                names = {output.name for output in questions[places[place]].outputs}
-                columns = tuple([column for column in step.columns if column[1] in names])
-                return replace(step, place=places[place], columns=columns)
+                return replace(step, place=places[place])
             case JoinTables():
                 return replace(step, left=again(step.left), right=again(step.right))
             case Stack():

@@ -24,15 +24,11 @@ from lapwing.sql.from_clause import Body, Names
 from lapwing.sql.nodes import SqlNode, is_whole
 from lapwing.sql.parts import Above, Parts, slot_types
 from lapwing.sql.post_select import Builder, PendingWindow, columns_for, put_windows, read_window
-from lapwing.sql.refusals import NODES, check_modifiers, part_of, refuse_node
+from lapwing.sql.refusals import MODIFIERS_ABOVE, NODES, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import Aggregation, Meanings, Rows, substitute
 
 TOTALS = "Totals and groups have noise of their own, so they need not add up."
 _MARKED = 1_000_000  # from here on the numbers of slots stand for windows and sub-queries
-_SELECT = frozenset(
-    {"expressions", "from_", "where", "group", "having", "order", "limit", "with_", "joins"}
-    | {"qualify", "offset", "windows", "distinct"}
-)
 Scalar = Callable[[SqlNode], tuple[TableStep, str, Type]]
 """Reads a sub-query in an expression."""
 ReleaseSet = Callable[[list[Expression]], tuple[TableStep, Mapping[Expression, str], list[str]]]
@@ -44,8 +40,7 @@ class SelectReading(ABC):
 
     def __init__(self, parts: Parts, select: exp.Select, scalar: Scalar) -> None:
         self.parts, self.select, self.scalar = parts, select, scalar
-        if any(value and part not in _SELECT for part, value in select.args.items()):
-            check_modifiers(select)
+        check_modifiers(select, MODIFIERS_ABOVE[exp.Select])
         self.marks: dict[Column | Key | Slot, Expression] = {}
         """The column that each slot of a window, sub-query or GROUPING stands for."""
         self.windows: list[PendingWindow] = []
@@ -148,9 +143,7 @@ class SelectReading(ABC):
         group = self.select.args.get("group")
         if group is None:
             return [[]]
-        allowed = {"expressions", "rollup", "cube", "grouping_sets", "all"}
-        if any(value and part not in allowed for part, value in group.args.items()):
-            check_modifiers(group)
+        check_modifiers(group, MODIFIERS_ABOVE[exp.Group])
         if group.args.get("all"):
             return [reader.all_keys(self.select)]
         plain = list(group.expressions)

@@ -21,7 +21,7 @@ from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import Attach, Compute, FoldCall, KeepRows, Over, TableStep, WindowCall, WindowFrame
 from lapwing.plan.question import Output
-from lapwing.sql.nodes import NULL, SqlNode, is_whole
+from lapwing.sql.nodes import NULL, SqlNode, SqlReader, is_whole
 from lapwing.sql.refusals import check_modifiers, part_of
 from lapwing.sql.relation import Meanings
 
@@ -69,7 +69,6 @@ _SHARES = frozenset({"percent_rank", "cume_dist"})
 _NUMBERED = frozenset({"lag", "lead", "ntile", "nth_value"})
 MOST_ROWS_AWAY = 1_000_000
 
-ReadNode = Callable[[SqlNode], Expression]
 NewName = Callable[[], str]
 
 
@@ -130,7 +129,7 @@ def put_windows(builder: Builder, pending: Sequence[PendingWindow], there: Calla
     builder.types |= {call.name: call.type for call in calls}
 
 
-def read_window(node: exp.Window, named: dict[str, exp.Window], read: ReadNode, name: str) -> PendingWindow:
+def read_window(node: exp.Window, named: dict[str, exp.Window], read: SqlReader, name: str) -> PendingWindow:
     """A window function over released numbers; what is not in the table is refused."""
     node = _resolved(node, named)
     inner, condition = node.this, None
@@ -174,7 +173,7 @@ def _terms(order: SqlNode | None) -> list[SqlNode]:
 def _resolved(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
     """The window with what a WINDOW clause says under its name."""
     allowed = {"this", "partition_by", "order", "spec", "over", "alias"}
-    if any(value and part not in allowed for part, value in node.args.items()):
+    if {part for part, value in node.args.items() if value} - allowed:
         refuse("unsupported-clause", part_of(node), "this form of OVER is not supported.", "Write OVER (ORDER BY x).")
     alias = node.args.get("alias")
     if alias is None:
@@ -264,7 +263,7 @@ def _end(spec: SqlNode, side: str, node: SqlNode) -> int | None:
     refuse("unsupported-clause", part_of(node), "this frame is not supported.", _ROWS)
 
 
-def read_fold(node: SqlNode, read: ReadNode, name: str) -> tuple[FoldCall, tuple[Expression, ...]]:
+def read_fold(node: SqlNode, read: SqlReader, name: str) -> tuple[FoldCall, tuple[Expression, ...]]:
     """An aggregate over released numbers, and its arguments, which are to become columns."""
     whole, condition = node, None
     if isinstance(node, exp.Filter):

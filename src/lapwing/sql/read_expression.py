@@ -114,16 +114,16 @@ TYPES = {
 """The types a value can be cast to."""
 
 
-ABOVE = (exp.Window, exp.Subquery, exp.Grouping, exp.IgnoreNulls, exp.ArgMax, exp.ArgMin, exp.AnyValue)
+NODES_ABOVE = (exp.Window, exp.Subquery, exp.Grouping, exp.IgnoreNulls, exp.ArgMax, exp.ArgMin, exp.AnyValue)
 """Nodes that may be read over released numbers only."""
 ReadAbove = Callable[[SqlNode], Expression | None]
 
 
 def read(node: SqlNode, leaf: SqlLeaf, above: ReadAbove | None = None) -> Expression:
-    """Reads a node and everything below it; `above` reads those of `ABOVE` that it has a meaning for."""
+    """Reads a node and everything below it; `above` reads those of `NODES_ABOVE` that it has a meaning for."""
     if isinstance(node, exp.In | exp.Exists) and is_semi_join(node):
         return leaf(node)
-    if above is not None and isinstance(node, ABOVE) and (meaning := above(node)) is not None:
+    if above is not None and isinstance(node, NODES_ABOVE) and (meaning := above(node)) is not None:
         return meaning
     plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
     is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)

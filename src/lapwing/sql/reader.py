@@ -26,7 +26,7 @@ from lapwing.sql import grouping
 from lapwing.sql.derive import is_per_unit, per_unit
 from lapwing.sql.from_clause import Body, Names, RowScopes, read_from
 from lapwing.sql.grouping import Grouping
-from lapwing.sql.nodes import SqlNode, is_semi_join, is_whole, names_of, terms_of
+from lapwing.sql.nodes import SqlNode, SqlReader, is_semi_join, is_whole, names_of, terms_of
 from lapwing.sql.read_expression import ReadAbove, read
 from lapwing.sql.refusals import CLAUSES, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import (
@@ -64,7 +64,6 @@ PAIRS: dict[type[SqlNode], str] = {
 LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
 """Quantiles with their own name."""
 
-ReadNode = Callable[[SqlNode], Expression]
 StarColumns = Callable[[SqlNode], Iterable[Output]]
 """The columns that a star stands for."""
 
@@ -189,7 +188,7 @@ def _order(select: exp.Select, source: SelectSource, relation: Relation) -> Rela
 
 
 def sorting(
-    query: exp.Expr, outputs: Sequence[tuple[str, Expression]], other: ReadNode
+    query: exp.Expr, outputs: Sequence[tuple[str, Expression]], other: SqlReader
 ) -> list[tuple[Expression, bool]]:
     """What ORDER BY sorts by, and whether descending. A name or number is an output column; `other` reads the rest."""
     order = query.args.get("order")
@@ -212,7 +211,7 @@ def sorting(
     return terms
 
 
-def conditions_of(select: exp.Select, clause: str, inner: ReadNode) -> list[Expression]:
+def conditions_of(select: exp.Select, clause: str, inner: SqlReader) -> list[Expression]:
     """The conditions of WHERE, HAVING or QUALIFY, all of which must hold."""
     node = select.args.get(clause)
     if node is None:

@@ -191,12 +191,20 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
 }
 """The parts a node may have; by default `this`, `expression` and `expressions`."""
 
+MODIFIERS_ABOVE: dict[type[exp.Expression], frozenset[str]] = {
+    exp.Select: MODIFIERS[exp.Select] | {"qualify", "offset", "windows"},
+    exp.Union: MODIFIERS[exp.Union] | {"order", "limit", "offset", "with_"},
+    exp.Group: _LIST | {"rollup", "cube", "grouping_sets", "all"},
+}
+"""The parts that a node may have over released numbers."""
+
 _USUAL = frozenset({"this", "expression", "expressions"})
 
 
-def check_modifiers(node: exp.Expression) -> None:
-    """Refuses a node with parts that are not supported."""
-    allowed = MODIFIERS.get(type(node), _USUAL)
+def check_modifiers(node: exp.Expression, allowed: frozenset[str] | None = None) -> None:
+    """Refuses a node with parts that are not supported: by default those that rows may have."""
+    if allowed is None:
+        allowed = MODIFIERS.get(type(node), _USUAL)
     for name, value in node.args.items():
         if value and name not in allowed:
             unknown = (part_of(node), f"its part `{name.strip('_')}` is not supported.", "Leave it out.")

@@ -34,10 +34,10 @@ from lapwing.sql.parts import Above, Parts
 from lapwing.sql.post_clauses import OverRows, has_aggregate, offset_of
 from lapwing.sql.post_released import OverReleased
 from lapwing.sql.post_select import Builder
-from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
+from lapwing.sql.refusals import MODIFIERS_ABOVE, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import Aggregation, Relation, Rows, question_of
 
-_ABOVE = (exp.Window, exp.Subquery, exp.Grouping)
+_TAKEN = (exp.Window, exp.Subquery, exp.Grouping)
 NOT_ONE = (
     "the question",
     "it computes something from released numbers, and only a plain aggregation can be asked here.",
@@ -139,9 +139,7 @@ class StatementReader:
 
     def _union(self, node: exp.Union, names: Names, what: str) -> Relation | Above:
         names = self._with(node, names)
-        allowed = {"this", "expression", "distinct", "order", "limit", "offset", "with_"}
-        if any(value and part not in allowed for part, value in node.args.items()):
-            check_modifiers(node)
+        check_modifiers(node, MODIFIERS_ABOVE[exp.Union])
         sides = [self.query(side, names, what) for side in _sides(node)]
         rows = [side for side in sides if isinstance(side, Rows)]
         bare = not any(node.args.get(part) for part in ("order", "limit", "offset"))
@@ -186,9 +184,9 @@ class StatementReader:
         tables = [] if source is None else [source.this, *(join.this for join in joins)]
         sources = [self._source(node, names) for node in tables]
         scalar, body = partial(self.scalar, names=names), self.body
-        released = next((source for source in sources if isinstance(source, Above | Aggregation)), None)
+        released = [source for source in sources if isinstance(source, Above | Aggregation)]
         above = goes_on_above(select)
-        if released is not None and (above or not is_filtered(select, released)):
+        if released and (above or not is_filtered(select, released[0])):
             self.goes_on = True
             return OverReleased(self._parts, select, scalar, sources).read()
         if not tables:
@@ -197,7 +195,7 @@ class StatementReader:
                 self.goes_on = True
                 row = Above(Fold(scalar(first)[0], (), ()), ())
                 return OverReleased(self._parts, select, scalar, [row]).read()
-        elif above and released is None:
+        elif above and not released:
             over = OverRows(self._parts, select, scalar, names, body)
             self.goes_on = True
             return over.read()
@@ -285,8 +283,8 @@ def goes_on_above(select: exp.Select) -> bool:
     if distinct and (group is not None or any(map(has_aggregate, select.expressions))):
         return True
     having, order = select.args.get("having"), select.args.get("order")
-    written = [node for node in (*select.expressions, having, order) if node is not None and node.find(*_ABOVE)]
-    return any(isinstance(part, _ABOVE) for node in written for part in node.walk(prune=is_semi_join))
+    written = [node for node in (*select.expressions, having, order) if node is not None and node.find(*_TAKEN)]
+    return any(isinstance(part, _TAKEN) for node in written for part in node.walk(prune=is_semi_join))
 
 
 def is_filtered(select: exp.Select, groups: Aggregation | Above) -> bool:
