@@ -358,6 +358,25 @@ def test_refusals_cost_nothing_and_never_reach_the_engine(monkeypatch: pytest.Mo
     assert len(list(curator.ledger.entries())) == before
 
 
+@pytest.mark.parametrize(
+    ("select", "why"),
+    [
+        ("SELECT SUM(ROW_NUMBER() OVER (ORDER BY n)) FROM r", "a window function cannot be used in"),
+        ("SELECT SUM(n) FROM r WHERE RANK() OVER (ORDER BY n) = 1", "a window function cannot be used in"),
+        ("SELECT SUM(ARG_MAX(n, sex)) FROM r", "an aggregate cannot be used in"),
+        ("SELECT n FROM r WHERE MAX(n) > 3", "an aggregate cannot be used in"),
+        ("SELECT n FROM r WHERE sex IN (SELECT sex FROM visits)", "are not supported over released numbers"),
+        ("SELECT SUM(n) FROM r WHERE EXISTS (SELECT 1 FROM visits)", "are not supported over released numbers"),
+    ],
+)
+def test_what_released_numbers_lack_is_named(select: str, why: str) -> None:
+    refused = attempt(
+        read_statement, f"WITH r AS (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) {select}", CATALOG
+    )
+    assert isinstance(refused, Refused)
+    assert why in refused.why
+
+
 LONG = {
     "10,000 parentheses": "SELECT COUNT(*) FROM visits WHERE " + "(" * 10_000 + "age = 1" + ")" * 10_000,
     "10,000 NOT": "SELECT COUNT(*) FROM visits WHERE " + "NOT " * 10_000 + "sick",

@@ -24,7 +24,7 @@ from lapwing.sql.from_clause import Body, Names
 from lapwing.sql.nodes import SqlNode, is_whole
 from lapwing.sql.parts import Above, Parts, slot_types
 from lapwing.sql.post_select import Builder, PendingWindow, columns_for, put_windows, read_window
-from lapwing.sql.refusals import MODIFIERS_ABOVE, NODES, check_modifiers, part_of, refuse_node
+from lapwing.sql.refusals import MODIFIERS_ABOVE, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import Aggregation, Meanings, Rows, substitute
 
 TOTALS = "Totals and groups have noise of their own, so they need not add up."
@@ -56,7 +56,8 @@ class SelectReading(ABC):
         match node:
             case exp.Window():
                 if not windows:
-                    refuse("unsupported-function", part_of(node), *NODES[exp.Window])
+                    why = "a window function cannot be used in WHERE, a key, an aggregate or another window function."
+                    refuse("unsupported-function", part_of(node), why, "Compute it in a subquery first.")
                 window = read_window(node, self.named, partial(self.inner, windows=False), name)
                 self.windows.append(window)
                 kind = window.call.type

@@ -18,7 +18,7 @@ from lapwing.plan.postprocessed import Compute, Fold, FoldCall, JoinTables, Tabl
 from lapwing.plan.question import Output, lifted
 from lapwing.sql import reader
 from lapwing.sql.from_clause import Scope, Scopes
-from lapwing.sql.nodes import SqlNode, is_whole, terms_of
+from lapwing.sql.nodes import SqlNode, is_semi_join, is_whole, terms_of
 from lapwing.sql.parts import Above, Parts, refuse_rows
 from lapwing.sql.post_clauses import Scalar, SelectReading, has_aggregate
 from lapwing.sql.post_select import Builder, columns_for, read_fold
@@ -134,8 +134,8 @@ class OverReleased(SelectReading):
         if isinstance(node, exp.Column):
             alias = "" if node.table else node.name.lower()
             return self.outputs[alias] if alias in self.outputs and not self._is_column(alias) else self._column(node)
-        if not self.folding:
-            _refuse_aggregate(node, "WHERE or another aggregate")
+        if not self.folding or is_semi_join(node):
+            _refuse_leaf(node, "WHERE or another aggregate")
         if node not in self.folded:
             fold = read_fold(node, self._below, self.parts.fresh())
             self.folded[node] = Slot(len(self.folds), fold[0].type)
@@ -144,11 +144,16 @@ class OverReleased(SelectReading):
 
     def _below(self, node: SqlNode) -> Expression:
         """An argument of an aggregate or a key: an expression over the columns of FROM."""
-        return self._of_columns(node, partial(super().above, windows=False))
+        return self._of_columns(node, self._scalar)
+
+    def _scalar(self, node: SqlNode) -> Expression | None:
+        if isinstance(node, exp.ArgMax | exp.ArgMin | exp.AnyValue):
+            _refuse_leaf(node, "another aggregate")
+        return super().above(node, windows=False)
 
     def _of_columns(self, node: SqlNode, above: ReadAbove | None = None) -> Expression:
         def leaf(part: SqlNode) -> Expression:
-            return self._column(part) if isinstance(part, exp.Column) else _refuse_aggregate(part, "another aggregate")
+            return self._column(part) if isinstance(part, exp.Column) else _refuse_leaf(part, "another aggregate")
 
         return read(node, leaf, above)
 
@@ -247,5 +252,12 @@ class OverReleased(SelectReading):
         self.scopes = Scopes(tuple(parts), self.scopes.shared | {key})
 
 
-def _refuse_aggregate(node: SqlNode, place: str) -> NoReturn:
+def _refuse_leaf(node: SqlNode, place: str) -> NoReturn:
+    if is_semi_join(node):
+        refuse(
+            "unsupported-function",
+            part_of(node),
+            "IN (SELECT ...) and EXISTS are not supported over released numbers.",
+            "Join the tables, or write the values: IN ('a', 'b').",
+        )
     refuse("misplaced-aggregate", part_of(node), f"an aggregate cannot be used in {place}.", "Move it out.")
