@@ -27,9 +27,8 @@ from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.domain import MOST_RANGE, MOST_TRIED
 from lapwing.plan.postprocessed import MOST_PARTS as MOST_RELEASES
 from lapwing.plan.row_values import source
-from lapwing.sql.aliases import ALIASES
 from lapwing.sql.joins import MOST_DEGREE
-from lapwing.sql.reader import MOST_CHARACTERS, MOST_PARTS
+from lapwing.sql.parse import ALIASES, MOST_CHARACTERS, MOST_PARTS
 from lapwing.sql.refusals import CLAUSES, NAMES, NODES
 from lapwing.sql.relation import MOST_TOTAL
 from lapwing.sql.split import read_sql, read_statement

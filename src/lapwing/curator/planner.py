@@ -39,6 +39,7 @@ from lapwing.ledger.entry import LedgerView
 from lapwing.numbers import Number, inside_unit, round_down
 from lapwing.plan.bounds_search import SearchResult, Target, overlooked
 from lapwing.plan.plan import Outline, Plan, unknown_keys
+from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.question import Question
 from lapwing.plan.units_exceeding import Checked, CheckResult, UnitsExceeding, check_target
 from lapwing.privacy.budget import FINEST, Budget, Cost
@@ -191,6 +192,9 @@ class Planner:
     def read(self, question: Any, today: date | None = None) -> Question:
         """The question in SQL or as an Ibis expression, asked on this date."""
         if isinstance(question, StatementPart):
+            statement = self.read_query(question.text, today)
+            if isinstance(statement, SplitStatement):
+                return statement.parts[question.place]
             return reader_of(question, today)(self._catalog)
         text = question if isinstance(question, str) else as_sql(question)
         found = self.read_query(text, today)
