@@ -37,8 +37,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from lapwing.cli.opened import ledger_at
-from lapwing.lab.neighbouring_data import write_neighbours
+from lapwing.cli.options import ledger_at
+from lapwing.lab.targets import write_neighbours
 from lapwing.ledger import verify_ledger
 from lapwing.server.tokens import TokenBook
 

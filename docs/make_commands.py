@@ -14,16 +14,16 @@ PAGE = Path(__file__).with_name("commands.md")
 HEAD = f"""\
 # Commands
 
-Written by `python docs/make_commands.py` from what `lapwing COMMAND --help` prints.
-With `--json` a command prints one JSON document.
+What `lapwing COMMAND --help` shows. With `--json`, a command prints one JSON document.
 
 {EXIT_CODES}
 """
 
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Every command, with the words that call it."""
-    for name, one in (typer.main.get_command(app) if group is None else group).commands.items():
+    """Every command, with the words that call it; those that `lapwing --help` lists come first."""
+    listed = (typer.main.get_command(app) if group is None else group).commands
+    for name, one in sorted(listed.items(), key=lambda item: item[1].hidden):
         words = (*path, name)
         yield from commands(one, words) if hasattr(one, "commands") else [(" ".join(words), one)]
 

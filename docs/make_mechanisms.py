@@ -14,10 +14,10 @@ FOLDER = Path(__file__).with_name("mechanisms")
 EXAMPLES = runpy.run_path(str(Path(__file__).with_name("mechanism_examples.py")))
 OUTPUTS = runpy.run_path(str(Path(__file__).with_name("make_outputs.py")))
 HEAD = """\
-# The mechanisms
+# Mechanisms
 
-One page each, written from docstring and example by `python docs/make_mechanisms.py`. Every mechanism is a frozen
-value with a `.loss`; running mechanisms start with `.start()`. All are in `lw.mechanisms`.
+Each page has the guarantee, the error, the proof and an example. A mechanism is an immutable object with a `.loss`;
+those that answer a series of questions begin with `.start()`. All are in `lw.mechanisms`.
 
 | mechanism | when to use it |
 |---|---|

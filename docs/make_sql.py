@@ -15,8 +15,7 @@ from lapwing.expressions.derived import MOST_TABLES
 from lapwing.expressions.expression import Operator
 from lapwing.expressions.operators.base import MOST_SIZE, MOST_TEXT
 from lapwing.expressions.operators.buckets import BUCKETS
-from lapwing.expressions.operators.casts import CASTS
-from lapwing.expressions.operators.date_texts import FORMATS
+from lapwing.expressions.operators.casts import CASTS, FORMATS
 from lapwing.expressions.operators.dates import TEMPORAL
 from lapwing.expressions.operators.logic import LOGIC
 from lapwing.expressions.operators.numbers import NUMERIC
@@ -28,9 +27,8 @@ from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.domain import MOST_RANGE, MOST_TRIED
 from lapwing.plan.postprocessed import MOST_PARTS as MOST_RELEASES
 from lapwing.plan.row_values import source
-from lapwing.sql.aliases import ALIASES
 from lapwing.sql.joins import MOST_DEGREE
-from lapwing.sql.reader import MOST_CHARACTERS, MOST_PARTS
+from lapwing.sql.parse import ALIASES, MOST_CHARACTERS, MOST_PARTS
 from lapwing.sql.refusals import CLAUSES, NAMES, NODES
 from lapwing.sql.relation import MOST_TOTAL
 from lapwing.sql.split import read_sql, read_statement
@@ -103,7 +101,7 @@ EVERYDAY = (
         "SELECT COUNT(DISTINCT patient) AS patients, COUNT(*) AS visits FROM visits",
     ),
     ("What does a visit cost on average, by sex?", "SELECT sex, AVG(cost) FROM visits GROUP BY sex"),
-    ("Which share of visits is expensive?", "SELECT AVG(cost > 1000) AS share FROM visits"),
+    ("What share of visits is expensive?", "SELECT AVG(cost > 1000) AS share FROM visits"),
     (
         "How many visits in each month?",
         "SELECT STRFTIME(day, '%Y-%m') AS month, COUNT(*) AS n FROM visits GROUP BY month",
@@ -121,7 +119,7 @@ EVERYDAY = (
         "SELECT r.name, COUNT(*) AS n FROM visits v, regions r WHERE region = code GROUP BY 1 ORDER BY n DESC LIMIT 5",
     ),
     (
-        "What do those cost who also had a long stay?",
+        "What do visits of patients with a long stay cost?",
         "SELECT AVG(cost) FROM visits WHERE patient IN (SELECT patient FROM stays WHERE nights > 7)",
     ),
     (
@@ -164,7 +162,7 @@ CLAUSES_PAGE = """
 | `HAVING` | conditions over keys and aggregates; they filter released numbers |
 | `ORDER BY`, `LIMIT`, `OFFSET` | of groups, by released numbers or keys; missing values come last |
 | `GROUP BY ALL` | all selected columns that are not aggregates |
-| `ROLLUP`, `CUBE`, `GROUPING SETS` | each set is a question of its own; `GROUPING(k)` is 1 where k is left out |
+| `ROLLUP`, `CUBE`, `GROUPING SETS` | each set is a separate question; `GROUPING(k)` is 1 where k is left out |
 | `OVER`, `WINDOW`, `QUALIFY` | over released groups: see below |
 | `SELECT TOP 10` | `LIMIT 10` |
 | `FILTER (WHERE c)` | on any aggregate: only rows where the condition holds count |
@@ -180,21 +178,21 @@ RELATIONS = (
     (
         "Joins",
         f"""\
-Join a private table with a public one on a key of the public table: columns that no two of its rows share. So a private
-row has at most one partner, and rows never multiply. Single-column keys are found when the public table is loaded;
-declare keys of several columns. Values and bounds of public columns are read from the table, so you can group by them
-and sum them as they are.
+Join a private table with a public one on a key of the public table: columns whose values are unique. So a private row
+has at most one match, and rows never multiply. Single-column keys are found when the public table is loaded; declare
+keys of several columns. Values and bounds of public columns are read from the table, so you can group by them
+and sum them without declaring anything.
 
 Both sides of `=` are compared as one type: whole numbers as 64-bit integers, or as float64 against a real; text byte by
 byte. Public whole numbers above 2^53 are not compared with reals, since several of them share one float64.
 
-Join private tables on the protected unit, and on more columns if you like, so rows of a person meet only rows of the
-same person. Units are compared as stored. The row limit is the product of both limits; the group limit is the smaller
-one, ignoring tables with one row per unit. All limits hold for the joined rows, however many a person has. A question
-can join at most {MOST_DEGREE} private tables with several rows per unit, and read {MOST_TABLES} tables.
+Join private tables on the protected unit, and on more columns if you like, so rows of a person match only rows of
+the same person. Units are compared as stored. The row limit is the product of both limits; the group limit is the
+smaller one, ignoring tables with one row per unit. All limits hold for the joined rows, however many a person has. A
+question can join at most {MOST_DEGREE} private tables with several rows per unit, and read {MOST_TABLES} tables.
 
-After an equality, `ON` takes other conditions: any in a `JOIN`; in a `LEFT JOIN` or `RIGHT JOIN` those over one of the
-two tables. A row that fails them has no match.
+After an equality, `ON` takes other conditions: any in a `JOIN`, and conditions over one of the two tables in a
+`LEFT JOIN` or `RIGHT JOIN`. A row that fails them has no match.
 """,
         (
             "SELECT r.name, AVG(v.cost) AS mean FROM visits v JOIN regions r ON v.region = r.code GROUP BY r.name",
@@ -211,9 +209,8 @@ two tables. A row that fails them has no match.
         """\
 `unit IN (SELECT unit FROM t ...)` and `EXISTS (SELECT 1 FROM t WHERE t.unit = ...)` ask whether a person has rows in
 another private table; `x IN (SELECT y FROM p ...)` whether a value is in a column of a public table. `NOT` is the
-opposite. They are conditions of the outer rows: they add no rows, and limits stay those of the outer table. NULLs in
-the sub-query are dropped first. Nothing else of the outer row can be compared inside, and a table whose rows are units
-has no rows of the same person elsewhere.
+opposite. They filter the outer rows: they add no rows, and the limits of the outer table apply. NULLs in the sub-query
+are dropped first. The sub-query can refer to the outer row only by the unit, and not if each row of a table is a unit.
 """,
         (
             "SELECT AVG(cost) AS mean FROM visits WHERE patient IN (SELECT patient FROM stays WHERE nights > 7)",
@@ -236,8 +233,8 @@ limits add up, and bounds and values cover those of every side.
     (
         "One row per unit",
         """\
-A sub-query that groups by the protected unit gives one row per unit, or per unit and key. Nothing inside is released,
-so it has no noise and costs nothing. It supports `COUNT`, `SUM`, `AVG`, `MIN` and `MAX`; sums and averages need bounds.
+A sub-query that groups by the protected unit returns one row per unit, or per unit and key. It releases nothing, so it
+has no noise and no price. It supports `COUNT`, `SUM`, `AVG`, `MIN` and `MAX`; sums and averages need bounds.
 Outside, a count lies between 0 and `rows_per_unit`, and a sum within `rows_per_unit` times the bounds; where that limit
 is not declared, use `CLIP`. `MIN` and `MAX` of whole numbers and dates stay whole numbers and dates: group by them for
 cohorts, such as the first month of each unit.
@@ -255,9 +252,9 @@ cohorts, such as the first month of each unit.
 ABOVE = f"""
 ## Above the release
 
-Once numbers are released, everything computed from them is free. The statement is split where rows become numbers: each
-aggregation of rows is a question of its own, and the rest is computed from the answers, in an engine that holds nothing
-else. At most {MOST_RELEASES} questions make up a statement.
+Once numbers are released, everything computed from them is free. A statement is split where rows become numbers: each
+aggregation of rows is a separate question, and the rest is computed from the answers, in an engine without private
+data. At most {MOST_RELEASES} questions fit in a statement.
 
 - **Windows** over groups: `SUM`, `AVG`, `COUNT`, `MIN`, `MAX`, `ROW_NUMBER`, `RANK`, `DENSE_RANK`, `PERCENT_RANK`,
   `CUME_DIST`, `NTILE`, `LAG`, `LEAD`, `FIRST_VALUE`, `LAST_VALUE` and `NTH_VALUE`, with `PARTITION BY`, `ORDER BY` and
@@ -268,56 +265,56 @@ else. At most {MOST_RELEASES} questions make up a statement.
 - **Sub-queries with one number** in `SELECT`, `HAVING` and `WHERE` above a release. Below one, as in
   `WHERE cost > (SELECT AVG(cost) ...)`, they are refused: ask first, then write the number.
 
-A statement with several questions is one batch: `epsilon=` is the price of all that are not stored yet. Each has noise
-of its own, so totals and groups need not add up. `within=` is for released numbers; ask for the parts with it first.
+A statement with several questions is one batch: the price pays for all that are not stored yet. Each has separate
+noise, so totals and groups need not add up. `within=` is for released numbers: use it to ask for the parts first.
 
-Intervals are carried by interval arithmetic, from the box in which all released numbers lie together; row-by-row
-arithmetic and `LAG` keep those of each number. Ranks and counts of chosen rows have intervals too. A column that has
-none says why.
+Intervals follow by interval arithmetic from intervals that hold for all released numbers together; row-by-row
+arithmetic and `LAG` keep those of each number. Ranks and counts of chosen rows have intervals too. A column without
+intervals says why.
 """
 
 PRICES = f"""
 ## Prices
 
-You ask at a price (`epsilon=`), for a share of the whole budget (`share=0.05`: twenty such questions fill it), or at a
-precision (`within=`). The question decides how far the price goes.
+Say how precise the answer must be (`within=`), or which part of the budget to pay (`share=0.05`: twenty such questions
+fill it). `epsilon=` states the price itself; in a budget with a delta it buys less than the same share without one.
 
-- Every distinct aggregate in `SELECT`, `HAVING` and `ORDER BY` takes part of the price. The same aggregate written
-  twice is paid once; `COUNT(x)` and `SUM(x)` are paid with `AVG(x)`.
+- Every distinct aggregate in `SELECT`, `HAVING` and `ORDER BY` takes part of the price. An aggregate that occurs twice
+  is paid once; `COUNT(x)` and `SUM(x)` are paid with `AVG(x)`.
 - An aggregate that an outer `SELECT` drops costs nothing.
 - `SELECT town ... GROUP BY town ORDER BY COUNT(*) DESC LIMIT 5` shows no number, so you pay only for the five names:
   they are chosen privately, however many groups a unit is in. If a unit is in fewer groups than you ask for, noisy
-  counts decide, which err less in that case.
+  counts choose, because they err less in that case.
 - Everything computed from released numbers is free: arithmetic, `CASE`, `HAVING`, `ORDER BY`, `LIMIT`, windows, joins
   of released tables, and anything you do with the answer later.
 - `SUM` and `AVG` need bounds. They follow from the declared bounds of columns through every operator below:
-  `MONTH(d)` lies in 1 to 12, `CASE WHEN c THEN 1 ELSE 0 END` in 0 to 1. `CLIP(x, 0, 100)` bounds anything;
+  `MONTH(d)` is between 1 and 12, `CASE WHEN c THEN 1 ELSE 0 END` between 0 and 1. `CLIP(x, 0, 100)` bounds anything;
   tighter bounds mean less noise.
-- With `bounds="auto"` (or where the steward declared it) a share of the price first finds the bounds of columns without
-  any, on the stored table; with `limits="auto"`, how many rows of a unit count in a group, and in how many groups. The
-  answer shows what was found. It is stored, and free for the next question. The share is `find_share`, 0.35 by default.
-  `within=` works once everything is found. If a search finds nothing to rely on, the answer is NULL, only the search
-  is charged, and the column `null_because` says why and at which price it searches again.
-- A question whose answer would say nothing is refused before it is charged. That is a sum, mean or other moment of
-  `DATE_DIFF` that nothing bounds, since its noise is thousands of years wide: write
-  `AVG(CLIP(DATE_DIFF('year', born, CURRENT_DATE), 0, 120))`. With `assume_rows` it is also a mean or spread whose
-  interval, in groups of that size, is as wide as its bounds allow. `anyway=True` asks it all the same (`--anyway`,
-  or the field `anyway` over HTTP), at the same price.
-- Where a limit can leave out rows, groups or values, every answer says so, and 5 % of the price (`within=`: 5 % more)
-  tells how many units exceed it: `check=0` saves that, and a larger share buys a sharper figure. A check is about all
-  rows under the keys, before WHERE, so for a filter it is an upper bound, and one serves every filter over the same
-  keys. It is stored, and serves if it cost at least a quarter of what the question would pay. COUNT(DISTINCT unit) is
-  checked for groups only, rows that are units for bounds only, and what no limit can cut is not checked. A limit may
-  move a mean, or a sum of both signs, either way, so no direction is stated there.
+- `bounds="auto"` (or `"auto"` in the declaration) spends a share of the price on finding the bounds of columns that
+  have none, in the stored table. `limits="auto"` finds how many rows of a unit count in a group, and in how many
+  groups. The answer shows what was found; later questions reuse it free. The share is `find_share`, 0.35 by default.
+  `within=` works once everything is found. If a search finds nothing reliable, the answer is NULL, only the search is
+  charged, and the column `null_because` gives the reason and the price of another search.
+- A question whose answer would carry no information is refused before it is charged: a sum, mean or other moment of an
+  unbounded `DATE_DIFF`, whose noise is thousands of years wide (write
+  `AVG(CLIP(DATE_DIFF('year', born, CURRENT_DATE), 0, 120))`), and, with `assume_rows`, a mean or spread whose interval
+  in groups of that size is as wide as its bounds allow. `anyway=True` (`--anyway`, or the field `anyway` over HTTP)
+  asks it at the same price.
+- Where a limit can leave out rows, groups or values, every answer says so, and 5% of the price (`within=`: 5% more)
+  reports how many units exceed it. `check=0` skips this report; a larger share makes it more precise. A report covers
+  all rows of the groups, before WHERE, so for a filter it is an upper bound, and later questions over the same keys
+  reuse it if it cost at least a quarter of what they would pay. COUNT(DISTINCT unit) is checked for groups only, and
+  tables with one row per unit for bounds only. A limit can move a mean, or a sum of positive and negative numbers, in
+  either direction, so the report states none.
 - Half of the price of a quantile pays for its interval. With `intervals=False` all of it goes to the estimate.
-- `curator.batch([...], epsilon=...)` asks several questions at one price. Questions over the same rows and
-  keys are answered together, and shared parts are paid once. Under basic accounting the list may also pay delta to be
-  composed, but only if that saves a larger share of the budget's epsilon than it takes of its delta; the preview says
-  whether it does. If some answers of a composed list are stored, the rest may also pay delta to stay within the price.
-- `curator.watch(threshold=100, epsilon=0.5)` opens a session: `session.above("SELECT COUNT(*) FROM ...")` tells of one
-  count or sum after another whether it is above the threshold. You pay once, at the start, for a number of answers
-  "above"; the many that are below cost nothing more.
-- Asking the same question again is free and returns the same answer.
+- `curator.batch([...], share=...)` asks several questions at one price. Questions over the same rows and keys are
+  answered together, and shared parts are paid once. Under basic accounting a batch may also pay delta to compose its
+  questions, but only if this saves a larger part of the budget's epsilon than it takes of its delta; the preview says
+  so. If some answers of a composed batch are stored, the rest may also pay delta to stay within the price.
+- `curator.watch(threshold=100, share=0.1)` opens a session: `session.above("SELECT COUNT(*) FROM ...")` says whether a
+  count or sum is above the threshold. You pay once, at the start, for a number of answers "above"; answers "below" are
+  free.
+- The same question again is free and returns the same answer.
 
 ## Keys
 
@@ -330,16 +327,16 @@ Which groups an answer has follows from the question and from declared facts, ne
 - A key computed from such columns has the groups that can occur: `(year // 5) * 5` over 1985 to 2016 has 7, and NULL.
   It is computed for all combinations of values, up to {MOST_TRIED:,}; beyond that it has the whole numbers of its
   interval.
-- Parts that are known by themselves serve as well, whatever they are computed from: `h - h % 6` with `HOUR(t)` for h
-  has 4 groups, and NULL. So do histograms.
+- Parts with known values work too, whatever they are computed from: `h - h % 6` with `HOUR(t)` for h has 4 groups, and
+  NULL. So do histograms.
 - Columns of public tables have the combinations that occur in their rows, up to 10,000: the codes and names of 16
   airlines make 16 groups. So does a private column joined to one of them. A `LEFT JOIN` adds rows without a match:
   each declared value that the table lacks, and NULL.
-- Other keys have all combinations of their groups, also if some cannot occur together.
+- Several keys have all combinations of their groups, even if some cannot occur together.
 - Keys without aggregates, `SELECT DISTINCT town`, are listed as declared, free, if they are public. Otherwise the
   whole price selects them.
-- Groups of any other key are selected privately, which takes a budget with a delta. If none is large enough, the answer
-  says how large a group must be.
+- Groups of any other key are selected privately, which needs a budget with a delta. If no group is large enough, the
+  answer says how large a group must be.
 
 ## Missing values
 
@@ -347,9 +344,8 @@ Every operator returns a value or NULL on every row, whatever the row holds; non
 exist, and text that cannot be converted are all NULL. A row whose argument is NULL does not count in its aggregate.
 Numbers are computed in float64; whole numbers are exact up to 2^53.
 
-Functions and casts of a text see its first {MOST_TEXT:,} characters, and the text that they make has at most as many.
-Comparisons, `IN`, `CASE`, `COALESCE`, `NULLIF`, `LEAST` and `GREATEST` take texts whole, and so do keys and
-`COUNT(DISTINCT s)`.
+Functions and casts read the first {MOST_TEXT:,} characters of a text, and return at most as many.
+Comparisons, `IN`, `CASE`, `COALESCE`, `NULLIF`, `LEAST`, `GREATEST`, keys and `COUNT(DISTINCT s)` use the whole text.
 
 ## Limits
 
@@ -362,14 +358,13 @@ x and y are numbers, n is a whole number, s text, d a date, t a timestamp, c a c
 
 Besides these: `DAYNAME(d)` and `MONTHNAME(d)` in English; `STRFTIME(d, '%Y-%m')` with a constant format out of
 {" ".join(f"`%{letter}`" for letter in FORMATS)}; `PI()`, `DEGREES(x)`, `RADIANS(x)`;
-and `CURRENT_DATE`, the date in UTC when the request is built, which the answer tells; another day is another question.
+and `CURRENT_DATE`, the date in UTC when the request is built. The answer shows it; the next day is a new question.
 
 A timestamp column with a time zone is in UTC: `HOUR(t)` is the hour in UTC, and so are days and constants beside it.
 `t AT TIME ZONE 'Europe/Oslo'` is the local time. Other columns are as they are written, in the zone that
 `curator.describe()` shows, if the steward declared one.
 
-A constant is read as the type of what it is compared with: `n = '8'`, `c = 1` and `c = 'true'` are comparisons with 8
-and with true.
+A constant takes the type of what it is compared with: `n = '8'`, `c = 1` and `c = 'true'` compare with 8 and with true.
 """
 
 GROUPS = {
@@ -503,9 +498,7 @@ def _name(node: type[exp.Expression]) -> str:
 
 def _everyday() -> str:
     asked = "".join(f"\n{words}\n```sql\n{_wrapped(text)}\n```\n" for words, text in EVERYDAY)
-    words = (
-        "Each is answered as it is written. The unit is `patient`. The months are listed nowhere: they need a delta."
-    )
+    words = "Each runs as written. The unit is `patient`. The months are not declared: selecting them needs a delta."
     return f"\n## Ten everyday questions\n\n{words}\n{asked}"
 
 

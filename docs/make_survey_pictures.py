@@ -18,7 +18,7 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from lapwing.cli.survey_draft import DRAFT
+from lapwing.cli.survey import DRAFT
 from lapwing.survey import Survey, parse_survey
 from lapwing.survey.simulate import Simulated, class_answers, class_survey
 from lapwing.survey.sqlite_store import SqliteSurveyStore

@@ -13,7 +13,7 @@ import pytest
 from lapwing.engines import duckdb
 from lapwing.engines.engine import StoredTypes
 from lapwing.engines.source import Frame, Parquet, Source
-from lapwing.ledger.populations import _Known
+from lapwing.ledger.open import _Known
 from lapwing.noise.bits import SystemBits
 from support.tape import SeededBits
 

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 import lapwing as lw
-from lapwing.answers.combine import check_combinable
+from lapwing.answers.computed import check_combinable
 from lapwing.answers.distribution import ask_distribution
 from lapwing.curator import Curator
 from lapwing.curator.pricing import Terms
 from lapwing.curator.request import QuestionRequest, Request
 from lapwing.engines.spark_dialect import SPARK
 from lapwing.errors import BudgetExceeded, LapwingError, Refused
-from lapwing.expressions import type_errors
+from lapwing.expressions import phrases
 from lapwing.expressions.expression import Column
-from lapwing.expressions.operators import logic, patterns, text
+from lapwing.expressions.operators import logic, text
 from lapwing.plan.plan import make_outline, make_plan
 from lapwing.plan.query import cells_query
 from lapwing.privacy import Budget, Pure
@@ -52,10 +52,10 @@ FACTS: dict[str, Any] = {
     },
 }
 ADVISERS: list[Callable[..., Any]] = [
-    type_errors.cure_of,
-    type_errors.cure_of_cast,
+    phrases.cure_of,
+    phrases.cure_of_cast,
     logic._constants,
-    patterns._constant,
+    text._regular_expression,
     text._pattern,
     text._plain,
     text._positions,

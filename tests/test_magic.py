@@ -53,7 +53,7 @@ def test_a_line_alone_shows_the_tables() -> None:
 
 def test_who_is_asked_must_be_clear() -> None:
     with open_visits() as one, open_visits() as other:
-        with pytest.raises(Misconfigured, match="nobody to ask"):
+        with pytest.raises(Misconfigured, match="no variable is a curator"):
             magic.run("--epsilon 1", COUNT, {"x": 1, "lw": lw})
         with pytest.raises(Misconfigured, match=r"a, b.*--on a"):
             magic.run("--epsilon 1", COUNT, {"a": one, "b": other})

@@ -29,7 +29,7 @@ def main() -> Path:
         here, there = (np.array([float(mechanism.pmf(int(y - x))) for y in outcomes]) for x in (COUNT, COUNT + 1))
         above.step(outcomes, here, where="mid", color="#2c6e8f", label=f"count {COUNT}")
         above.step(outcomes, there, where="mid", color="#b2452c", label=f"count {COUNT + 1}")
-        above.set_title(f"{name}: within {mechanism.error(0.95)} at 95 %", loc="left", fontsize=10)
+        above.set_title(f"{name}: within {mechanism.error(0.95)} at 95%", loc="left", fontsize=10)
         below.step(outcomes, np.log(here / there), where="mid", color="#555555")
         below.axhline(EPSILON, color="#bbbbbb", linewidth=0.8)
         below.axhline(-EPSILON, color="#bbbbbb", linewidth=0.8)

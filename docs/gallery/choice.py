@@ -32,7 +32,7 @@ def main() -> Path:
         best.append(f"{name} {chances[0]:.2f}")
     axes.set_xticks(range(len(SCORES)), [str(score) for score in SCORES])
     axes.set_xlabel("score of the candidate")
-    axes.set_ylabel("probability to be chosen, epsilon = 1")
+    axes.set_ylabel("probability of being chosen, epsilon = 1")
     axes.legend(frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()

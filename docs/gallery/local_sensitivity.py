@@ -100,7 +100,7 @@ def draw_naive(axes: Any, dollars: np.ndarray[Any, np.dtype[np.float64]]) -> Non
     axes.axvline(30_000, color=RED, lw=2)
     axes.text(33_000, 0.0205, "one person more:\nexactly 30,000, always", color=RED, va="top")
     axes.text(92_000, 0.0062, "100 people: any income", color=BLUE)
-    axes.set(title="Noise for the local sensitivity tells all", ylim=(0, 0.022))
+    axes.set(title="Noise for the local sensitivity leaks", ylim=(0, 0.022))
 
 
 def draw_smooth(axes: Any, dollars: np.ndarray[Any, np.dtype[np.float64]]) -> float:

@@ -42,14 +42,14 @@ def main() -> Path:
     """Saves the picture and prints its last row."""
     figure, axes = plt.subplots(figsize=(7.5, 4.5), dpi=120)
     rows = {
-        "local: nobody is trusted": [local_error(n) for n in PEOPLE],
-        "shuffled: whoever mixes the reports is trusted": [shuffled_error(n) for n in PEOPLE],
+        "local: no one is trusted": [local_error(n) for n in PEOPLE],
+        "shuffled: a shuffler is trusted": [shuffled_error(n) for n in PEOPLE],
         "central: a curator is trusted": [central_error(n) for n in PEOPLE],
     }
     for (name, errors), color in zip(rows.items(), ("#b2452c", "#c8912d", "#2c6e8f"), strict=True):
         axes.loglog(PEOPLE, errors, color=color, linewidth=2, label=name)
     axes.set_xlabel("people")
-    axes.set_ylabel("half-width of a 95 % interval for a share")
+    axes.set_ylabel("half-width of a 95% interval for a share")
     axes.set_title(f"The same question at epsilon = {EPSILON} in three models", loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)

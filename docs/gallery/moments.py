@@ -12,8 +12,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from lapwing.mechanisms.additive.tails import tail_of
 from lapwing.mechanisms.moments.mean import GRID, Mean
-from lapwing.mechanisms.moments.moment_intervals import tail_of
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -79,7 +79,7 @@ def draw_coverage(axes: Any) -> tuple[float, float]:
     axes.plot(ROWS, held[:, 1], "s-", color=RED, lw=2, ms=5)
     axes.text(1, 0.992, "interval of Mean: an exact test", color=BLUE, fontsize=9.5, va="center")
     axes.text(1.9, 0.79, "estimate ± 1.96 standard errors", color=RED, fontsize=9.5, va="center")
-    axes.text(300, 0.915, "95 % is promised: the shaded part", color="#555555", fontsize=9, va="top", ha="right")
+    axes.text(300, 0.915, "95% is promised: the shaded part", color="#555555", fontsize=9, va="top", ha="right")
     axes.set(
         xscale="log", ylim=(0.65, 1.0), xlabel="number of rows, ε = 1", ylabel="how often the interval holds the mean"
     )

@@ -121,30 +121,23 @@ class LapwingError(Exception):
         return super().__str__()
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows (IPython asks for it): the message in a box, and where it was asked, without frames."""
-        return _box(f"{type(self).__name__}: {self.code}", *self._place(), *str(self).split("\n"))
-
-    def _place(self) -> list[str]:
-        """The line that called Lapwing."""
+        """The box that a notebook (IPython) shows: the line that called Lapwing and the message, without frames."""
         frames = traceback.extract_tb(self.__traceback__)
         outside = list(takewhile(lambda frame: _HERE not in Path(frame.filename).parents, frames))
-        return [f"line {outside[-1].lineno}: {outside[-1].line}"] if outside else []
+        caller = [f"line {frame.lineno}: {frame.line}" for frame in outside[-1:]]
+        title, texts = f"{type(self).__name__}: {self.code}", [*caller, *str(self).split("\n")]
+        lines = [line for text in texts for line in textwrap.wrap(text, _WIDTH) or [""]]
+        return [
+            f"╭─ {title} {'─' * (_WIDTH - 1 - len(title))}╮",
+            *(f"│ {line.ljust(_WIDTH)} │" for line in lines),
+            f"╰{'─' * (_WIDTH + 2)}╯",
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         price = self.charged and {self.charged.unit: float(self.charged.amount), "delta": float(self.charged.delta)}
         reasons = {"part": self.part, "why": self.why, "instead": self.instead, "charged": price or None}
         return {"error": type(self).__name__, "code": self.code, "message": str(self), **reasons}
-
-
-def _box(title: str, *texts: str) -> list[str]:
-    """Texts in a box, each from a line of its own."""
-    lines = [line for text in texts for line in textwrap.wrap(text, _WIDTH) or [""]]
-    return [
-        f"╭─ {title} {'─' * (_WIDTH - 1 - len(title))}╮",
-        *(f"│ {line.ljust(_WIDTH)} │" for line in lines),
-        f"╰{'─' * (_WIDTH + 2)}╯",
-    ]
 
 
 class Misconfigured(LapwingError, ValueError):
@@ -196,10 +189,7 @@ class BudgetExceeded(LapwingError):
 
     def __init__(self, why: str, instead: str, *, asked: object, remaining: object, owner: str | None = None) -> None:
         super().__init__(why, instead)
-        self.why, self.instead = why, instead
-        self.asked = asked
-        self.remaining = remaining
-        self.owner = owner
+        self.why, self.instead, self.asked, self.remaining, self.owner = why, instead, asked, remaining, owner
         """The analyst whose allowance is too small; None for the whole budget."""
 
     def _message(self) -> str:
@@ -257,9 +247,8 @@ class Disconnected(LapwingError):
 
     def __init__(self, address: str, key: str | None) -> None:
         again = "" if key is None else f" If it was charged, asking again with key={key!r} brings its answer, unpaid."
-        super().__init__(
-            f"The server at {address} does not answer. Check the address, https:// or http://, and that it runs.{again}"
-        )
+        rule = "Check the address, https:// or http://, and that it runs."
+        super().__init__(f"The server at {address} does not answer. {rule}{again}")
         self.key = key
 
 
@@ -291,8 +280,7 @@ class Bug(LapwingError):
         self.free = free
 
     def _message(self) -> str:
-        free = STAYS if self.charged else NOTHING
-        return f"{super()._message()} {free}" if self.free else super()._message()
+        return f"{super()._message()} {STAYS if self.charged else NOTHING}" if self.free else super()._message()
 
     def _render_traceback_(self) -> list[str]:
         """All frames, for the bug report."""

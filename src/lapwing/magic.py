@@ -1,6 +1,6 @@
 """Questions in notebook cells: `%load_ext lapwing.magic`, then `%%lapwing --within 50` above a SELECT.
 
-Whom it asks is a variable of the notebook: the one that is a curator or a connection, or the one that `--on` names.
+It asks the variable of the notebook that is a curator or a connection, or the one that `--on` names.
 The answer is the result of the cell. `%lapwing` alone shows the tables and the budget.
 Checked by: tests/test_magic.py
 """
@@ -20,7 +20,7 @@ _WAYS = ("sql", "preview", "describe", "dummy")
 
 
 class _Options(argparse.ArgumentParser):
-    """Options after the name of the magic; a wrong one is an error of Lapwing, not the end of the program."""
+    """A wrong option is an error of Lapwing, not the end of the program."""
 
     def error(self, message: str) -> NoReturn:
         raise Misconfigured(f"%%lapwing: {message}. `%lapwing --help` lists the options. Nothing was charged.")
@@ -37,29 +37,29 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def run(line: str, cell: str | None, names: dict[str, Any]) -> Any:
-    """What a cell gives back; with `--to` it also gets a name."""
+    """The result of a cell; with `--to` it also gets a name."""
     parser = _options()
     try:
-        said = parser.parse_args(shlex.split(line))
+        options = parser.parse_args(shlex.split(line))
     except SystemExit:  # --help has been printed
         return None
     except ValueError:
         parser.error("the line has a quote that is not closed")
-    asked = _asked_of(names, said.on)
-    asked = asked.dummy() if said.dummy else asked
+    target = _find_target(names, options.on)
+    target = target.dummy() if options.dummy else target
     if cell is None or not cell.strip():
-        return asked.describe()
-    given = {name: getattr(said, name) for name in names_of(PreviewTerms) if hasattr(said, name)}
-    found = asked.preview(cell, **given) if said.preview else asked.sql(cell, **given)
-    if said.to is not None:
-        names[said.to] = found
-    return found
+        return target.describe()
+    terms = {name: getattr(options, name) for name in names_of(PreviewTerms) if hasattr(options, name)}
+    result = target.preview(cell, **terms) if options.preview else target.sql(cell, **terms)
+    if options.to is not None:
+        names[options.to] = result
+    return result
 
 
 def _options() -> argparse.ArgumentParser:
     parser = _Options(prog="%%lapwing", description="Asks one question in SQL.", add_help=True, allow_abbrev=False)
     for name, written in types_of(PreviewTerms).items():
-        _add(parser, name, written)
+        _add_term(parser, name, written)
     parser.add_argument("--preview", action="store_true", help="show price and error instead; free")
     parser.add_argument("--dummy", action="store_true", help="ask made-up rows instead; free")
     parser.add_argument("--on", metavar="NAME", help="the variable to ask: a curator, or what lw.connect(...) gave")
@@ -67,20 +67,17 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
-def _asked_of(names: Mapping[str, Any], named: str | None) -> Any:
-    """The curator or connection to ask."""
+def _find_target(names: Mapping[str, Any], named: str | None) -> Any:
     if named is not None:
         if named not in names or not _can_be_asked(names[named]):
             raise Misconfigured(f"`{named}` is not a curator or a connection. Make one: {named} = lw.connect(url).")
         return names[named]
-    found = {name: value for name, value in names.items() if not name.startswith("_") and _can_be_asked(value)}
-    if not found:
-        raise Misconfigured(
-            "there is nobody to ask. Make a variable first: hospital = lw.connect(url), or lw.open(...)."
-        )
-    if len({id(value) for value in found.values()}) > 1:
-        raise Misconfigured(f"several could be asked: {', '.join(sorted(found))}. Say which: --on {min(found)}.")
-    return next(iter(found.values()))
+    targets = {name: value for name, value in names.items() if not name.startswith("_") and _can_be_asked(value)}
+    if not targets:
+        raise Misconfigured("no variable is a curator or a connection. Make one: hospital = lw.connect(url).")
+    if len({id(value) for value in targets.values()}) > 1:
+        raise Misconfigured(f"several could be asked: {', '.join(sorted(targets))}. Say which: --on {min(targets)}.")
+    return next(iter(targets.values()))
 
 
 def _can_be_asked(value: Any) -> bool:
@@ -88,16 +85,16 @@ def _can_be_asked(value: Any) -> bool:
     return kind.__module__.split(".")[0] == "lapwing" and all(hasattr(kind, way) for way in _WAYS)
 
 
-def _add(parser: argparse.ArgumentParser, name: str, written: Any) -> None:
+def _add_term(parser: argparse.ArgumentParser, name: str, written: Any) -> None:
     """An option for a term; the name of one that was not written is not set."""
     term = TERMS[name]
-    flag = next((one for one in term.flags if one.startswith("--")), f"--{name.replace('_', '-')}")
-    more: dict[str, Any] = {"metavar": "X", "type": _reader(written)}
+    flag = next((flag for flag in term.flags if flag.startswith("--")), f"--{name.replace('_', '-')}")
+    kind: dict[str, Any] = {"metavar": "X", "type": _reader(written)}
     if written is bool:
-        more = {"action": "store_const", "const": not term.default}
+        kind = {"action": "store_const", "const": not term.default}
     elif name in ("bounds", "limits"):
-        more = {"choices": ["auto"]}
-    parser.add_argument(flag, dest=name, default=argparse.SUPPRESS, help=term.option_help.replace("%", "%%"), **more)
+        kind = {"choices": ["auto"]}
+    parser.add_argument(flag, dest=name, default=argparse.SUPPRESS, help=term.option_help.replace("%", "%%"), **kind)
 
 
 def _reader(written: Any) -> Callable[[str], Any]:

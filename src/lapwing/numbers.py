@@ -60,13 +60,14 @@ def exact(value: object, name: str) -> Fraction:
             raise Misconfigured(
                 f"`{name}` is {value!r}; it must be a number, not a truth value. Pass an int or a float."
             )
-        case Fraction():
-            return _printable(value, name)
         case Integral() | Rational():
-            return _printable(Fraction(int(value.numerator), int(value.denominator)), name)
+            number = Fraction(int(value.numerator), int(value.denominator))
+            if max(number.numerator.bit_length(), number.denominator.bit_length()) > _MOST_BITS:
+                raise Misconfigured(f"`{name}` has thousands of digits. Pass an ordinary number.")
+            return number
         case Decimal() if value.is_finite() and _length(value) > _MOST_DIGITS:
             raise Misconfigured(f"`{name}` has more than {_MOST_DIGITS} digits. Pass an ordinary number.")
-        case Decimal() | Real() if not _is_snan(value) and isfinite(value):
+        case Decimal() | Real() if not (isinstance(value, Decimal) and value.is_snan()) and isfinite(value):
             return Fraction(str(value))
         case Decimal() | Real():
             raise Misconfigured(f"`{name}` is {value}; it must be finite. Pass an ordinary number.")
@@ -79,12 +80,6 @@ def exact(value: object, name: str) -> Fraction:
 @lru_cache(maxsize=256)
 def _as_printed(value: float) -> Fraction:
     return Fraction(str(value))
-
-
-def _printable(number: Fraction, name: str) -> Fraction:
-    if number.numerator.bit_length() > _MOST_BITS or number.denominator.bit_length() > _MOST_BITS:
-        raise Misconfigured(f"`{name}` has thousands of digits. Pass an ordinary number.")
-    return number
 
 
 def ordinary(number: Fraction, name: str) -> Fraction:
@@ -172,8 +167,8 @@ def ball(value: Fraction | int) -> arb:
 def enclose(formula: Callable[[], arb], *, bits: int = 128) -> tuple[Fraction, Fraction]:
     """Rationals (low, high) that enclose the formula's value, computed at this precision.
 
-    A nested call, from a formula or from a signal handler, ends before the outer one goes on and restores the precision
-    that it found, however it ends: every step of a formula runs at the formula's own precision.
+    A nested call, from a formula or a signal handler, ends before the outer one continues and restores its precision:
+    every step of a formula runs at the formula's own precision.
     """
     with _Precision.lock:
         before = ctx.prec
@@ -206,8 +201,7 @@ def decide(margin: Callable[[], arb]) -> bool:
 
 def round_up(value: Fraction, *, digits: int = 18) -> Fraction:
     """The next multiple of 10^-digits at or above."""
-    unit = 10**digits
-    return Fraction(-((-value.numerator * unit) // value.denominator), unit)
+    return -round_down(-value, digits=digits)
 
 
 def round_down(value: Fraction, *, digits: int = 18) -> Fraction:
@@ -243,7 +237,3 @@ def _dyadic(value: arb, *, up: bool) -> Fraction:
 def _length(value: Decimal) -> int:
     """The number of digits on the longer side of the point."""
     return max(abs(value.adjusted()), len(value.as_tuple().digits))
-
-
-def _is_snan(value: object) -> bool:
-    return isinstance(value, Decimal) and value.is_snan()

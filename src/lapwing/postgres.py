@@ -21,10 +21,6 @@ SCHEMES = ("postgresql://", "postgres://")
 
 _SECRETS = ("password", "passfile", "sslpassword")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-_FIX = (
-    "Remove it, and give it to this process in another way: the environment variable PGPASSWORD, a line in ~/.pgpass, "
-    "or a service file."
-)
 _SHAPE = (
     "Write postgresql://USER@HOST:PORT/DATABASE. In a user, a password or a database, write the characters / @ : ? # % "
     "as %2F %40 %3A %3F %23 %25."
@@ -36,21 +32,21 @@ class PostgresAddress:
     """A database on a server. Its text and its repr have neither user nor password."""
 
     parameters: Mapping[str, str] = field(repr=False)
-    """What libpq is told, the password too."""
+    """The parameters of libpq, with the password."""
     schema: str | None = None
-    """The one that the address names."""
 
     @property
     def name(self) -> str:
-        """Where it is, for messages: hosts, ports and the database."""
-        found = self.parameters
-        if not found.get("host") and "service" in found:
-            return f"postgresql:///?service={quote(found['service'])}"
-        hosts, ports = found.get("host", "").split(","), found.get("port", "").split(",")
+        """Hosts, ports and the database, for messages."""
+        own = self.parameters
+        if not own.get("host") and "service" in own:
+            return f"postgresql:///?service={quote(own['service'])}"
+        hosts, ports = own.get("host", "").split(","), own.get("port", "").split(",")
         ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
-        places = [_place(host, port) for host, port in zip(hosts, ports, strict=True)]
+        names = [f"[{host}]" if ":" in host else quote(host, safe="") for host in hosts]
+        servers = ",".join(f"{name}:{port}" if port else name for name, port in zip(names, ports, strict=True))
         schema = f"?schema={self.schema}" if self.schema else ""
-        return f"postgresql://{','.join(places)}/{quote(found.get('dbname', ''))}{schema}"
+        return f"postgresql://{servers}/{quote(own.get('dbname', ''))}{schema}"
 
     @property
     def has_secret(self) -> bool:
@@ -67,33 +63,37 @@ def is_postgres(place: object) -> bool:
 
 
 def read_address(url: str, *, public: bool = False) -> PostgresAddress:
-    """The parts of an address. If it stands where others read it, `public`, a password in it is refused.
+    """The parts of an address; a password in one that others can read (`public`) is refused.
 
     No error quotes it: what cannot be parsed may be a password that was not encoded.
     """
     try:
         parts = urlsplit(url)
-        asked = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     except ValueError:
         raise Misconfigured(f"The address of the PostgreSQL database cannot be read. {_SHAPE}") from None
-    user, _, places = parts.netloc.rpartition("@")
+    user, _, servers = parts.netloc.rpartition("@")
     user, _, password = user.partition(":")
     database = parts.path.removeprefix("/")
     if not is_postgres(url) or parts.fragment or "@" in database or "/" in database or "\0" in unquote(url):
         raise Misconfigured(f"The address of the PostgreSQL database cannot be read. {_SHAPE}")
-    schema = asked.pop("schema", None)
+    schema = options.pop("schema", None)
     if schema is not None and not _SCHEMA.fullmatch(schema):
         raise Misconfigured(
             "`schema` must be at most 40 small letters, digits and _. Write for example schema=lapwing."
         )
     if schema is not None and schema.startswith(("pg_", "information_schema")):
         raise Misconfigured(f"The schema {schema} is PostgreSQL's own. Write for example schema=lapwing.")
-    hosts, ports = _hosts(places)
+    hosts, ports = _hosts(servers)
     written = {"user": user, "password": password, "host": hosts, "port": ports, "dbname": database}
-    parameters = {name: unquote(text) for name, text in written.items() if text} | asked
+    parameters = {name: unquote(text) for name, text in written.items() if text} | options
     address = PostgresAddress(MappingProxyType(parameters), schema)
     if public and address.has_secret:
-        raise Misconfigured(f"The address {address.name} holds a password, and whoever reads the file reads it. {_FIX}")
+        raise Misconfigured(
+            f"The address {address.name} holds a password, which everyone who can read the file can see. Remove it, "
+            "and give it to this process in another way: the environment variable PGPASSWORD, a line in ~/.pgpass, or "
+            "a service file."
+        )
     return address
 
 
@@ -106,16 +106,11 @@ def load_driver() -> ModuleType:
     return psycopg
 
 
-def _hosts(places: str) -> tuple[str, str]:
+def _hosts(servers: str) -> tuple[str, str]:
     """Hosts and ports as libpq takes them: several, with commas between them."""
-    found = [re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(?::([0-9]*))?", place) for place in places.split(",")]
-    read = [(match[1].strip("[]"), match[2] or "") for match in found if match is not None]
-    if len(read) != len(found):
+    matches = [re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]*)(?::([0-9]*))?", server) for server in servers.split(",")]
+    pairs = [(match[1].strip("[]"), match[2] or "") for match in matches if match is not None]
+    if len(pairs) != len(matches):
         raise Misconfigured(f"The port in the address of the PostgreSQL database is not a number. {_SHAPE}")
-    ports = ",".join(port for _, port in read)
-    return ",".join(host for host, _ in read), ports if ports.strip(",") else ""
-
-
-def _place(host: str, port: str) -> str:
-    shown = f"[{host}]" if ":" in host else quote(host, safe="")
-    return f"{shown}:{port}" if port else shown
+    ports = ",".join(port for _, port in pairs)
+    return ",".join(host for host, _ in pairs), ports if ports.strip(",") else ""

@@ -1,12 +1,13 @@
-"""Sockets that wait for clients."""
+"""Sockets that wait for clients, and addresses that only this machine can reach."""
 
 from __future__ import annotations
 
 import socket
+from ipaddress import ip_address
 
 from lapwing.errors import Misconfigured
 
-_WAITING = 512  # connections that nobody has accepted yet
+_WAITING = 512  # connections that are not accepted yet
 
 
 def listen(host: str, port: int, instead: str = "Name another --port or --host.") -> socket.socket:
@@ -16,13 +17,21 @@ def listen(host: str, port: int, instead: str = "Name another --port or --host."
     waits for the client's delayed acknowledgement, some 40 ms.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
-        made.listen(_WAITING)
+        listening.bind((host, port))
+        listening.listen(_WAITING)
     except (OSError, OverflowError) as error:
-        made.close()
+        listening.close()
         why = getattr(error, "strerror", None) or "no such port"
         raise Misconfigured(f"{host}:{port} cannot be listened on ({why}). {instead}") from None
-    return made
+    return listening
+
+
+def is_loopback(host: object) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ip_address(str(host)).is_loopback
+    except ValueError:
+        return False

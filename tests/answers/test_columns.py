@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers.columns import _ranks, half_width, present
+from lapwing.answers.columns import half_width, present, ranks
 from lapwing.answers.table import AnswerColumn
 from lapwing.plan.add_noise import Released
 from lapwing.plan.plan import Plan, make_plan
@@ -122,8 +122,8 @@ def test_null_and_what_is_no_number_come_last_in_both_directions() -> None:
         assert found["site"].values.tolist() == expected
         assert np.isnan(found["r"].values[-1].astype(float))
     values = np.array([np.nan, 2.0, None, 1.0, float("nan"), -np.inf, np.inf], object)
-    assert _ranks(values, False).tolist() == [4, 2, 4, 1, 4, 0, 3]
-    assert _ranks(values, True).tolist() == [4, 1, 4, 2, 4, 3, 0]
+    assert ranks([(values, False)], 7).tolist() == [4, 2, 4, 1, 4, 0, 3]
+    assert ranks([(values, True)], 7).tolist() == [4, 1, 4, 2, 4, 3, 0]
 
 
 @pytest.mark.parametrize(("inner", "outer", "shown"), [(2, 1, [9]), (1, 3, [9]), (0, 2, []), (3, 2, [9, 10])])

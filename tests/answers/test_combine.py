@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.answers.combine import Combined, JoinedAnswers, _joined
+from lapwing.answers.computed import Combined, JoinedAnswers, _join
 from lapwing.answers.stored import decode
 from lapwing.curator import Curator
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.mean_noise import weigh_variances
-from lapwing.mechanisms.cells import NoisyCells
-from lapwing.mechanisms.fitting import Noise
+from lapwing.mechanisms.additive.tails import weigh_variances
+from lapwing.mechanisms.cells import Noise, NoisyCells
 from lapwing.noise import sample_gaussian, sample_laplace
 from lapwing.plan.kind import Measure
 from lapwing.plan.total import TotalKind
@@ -143,7 +142,7 @@ def test_intervals_cover_as_stated_and_not_much_more(kind: str, prices: list[flo
     """
     bits = SeededBits(20)
     made = measures(kind, prices, steps)
-    joined = _joined(made)
+    joined = _join(made)
     off = joined.mean([drawn(measure, bits) for measure in made]).astype(float) * float(joined.step)
     error = float(joined.error(LEVEL))
     covered, narrower = (float((np.abs(off) <= error - less).mean()) for less in (0, float(joined.step)))
@@ -155,7 +154,7 @@ def test_intervals_cover_as_stated_and_not_much_more(kind: str, prices: list[flo
 def test_simultaneous_intervals_cover_all_groups_together(kind: str) -> None:
     bits = SeededBits(21)
     made = measures(kind, [0.05, 0.2, 0.2], [8, 8, 8])
-    joined = _joined(made)
+    joined = _join(made)
     off = joined.mean([drawn(measure, bits) for measure in made]).astype(float) * float(joined.step)
     worst = np.abs(off).reshape(-1, 10).max(axis=1)
     covered = float((worst <= float(joined.error(LEVEL, simultaneous=10))).mean())
@@ -168,7 +167,7 @@ def test_simultaneous_intervals_cover_all_groups_together(kind: str) -> None:
 def test_the_interval_of_two_holds_exactly(kind: str, prices: tuple[float, float], level: Fraction) -> None:
     """Every pair of noises summed up, also where noise is hardly wider than a step or nearly always 0."""
     laplace = kind == "laplace"
-    joined = _joined(measures(kind, list(prices), [8, 8]))
+    joined = _join(measures(kind, list(prices), [8, 8]))
     span = np.arange(-60, 61)
     laws = []
     for price in prices:
@@ -235,7 +234,7 @@ def test_a_retry_with_the_same_key_pays_once_and_joins_again() -> None:
     assert curator.budget.spent.amount == 3
 
 
-def test_answers_of_another_version_or_question_are_not_joined(tmp_path: Any) -> None:
+def test_answers_of_another_version_or_question_are_not_join(tmp_path: Any) -> None:
     path = write_visits(tmp_path)
     old = rich(data=path)
     old.sql(ROWS, epsilon=1)
@@ -255,10 +254,10 @@ def test_answers_of_another_version_or_question_are_not_joined(tmp_path: Any) ->
     ],
     ids=["noise", "steps"],
 )
-def test_answers_that_differ_in_more_than_their_price_are_never_joined(made: list[Measure]) -> None:
+def test_answers_that_differ_in_more_than_their_price_are_never_join(made: list[Measure]) -> None:
     """Another kind of noise, or steps that do not divide each other: what is joined then would be wrong."""
     with pytest.raises(Bug, match="differ in more than their price"):
-        _joined(made)
+        _join(made)
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -266,7 +265,7 @@ def test_answers_that_differ_in_more_than_their_price_are_never_joined(made: lis
 def test_half_widths_of_joined_answers_grow_towards_confidence_one(kind: str, price: Fraction) -> None:
     """Twice the same noise, halved: at every confidence the half-width covers, summed over the law of both."""
     noise: Any = Laplace(epsilon=price, sensitivity=1) if kind == "laplace" else Gaussian(rho=price, sensitivity=1)
-    joined = _joined([Measure(COUNT, Fraction(1), NoisyCells(noise))] * 2)
+    joined = _join([Measure(COUNT, Fraction(1), NoisyCells(noise))] * 2)
     most = int(noise.error(1 - Fraction(1, 10**14))) + 1
     z = np.arange(-most, most + 1)
     law = np.exp(-np.abs(z) / float(noise.scale)) if kind == "laplace" else np.exp(-z * z / 2 / float(noise.variance))

@@ -35,9 +35,8 @@ from lapwing.answers.formats import (
     to_pandas,
     to_text,
 )
-from lapwing.answers.from_json import read_table
 from lapwing.answers.picture import arrange
-from lapwing.answers.table import CHOSEN, AnswerColumn, AnswerTable, fresh
+from lapwing.answers.table import CHOSEN, AnswerColumn, AnswerTable, fresh, read_table
 from lapwing.arrays import objects
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type

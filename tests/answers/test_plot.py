@@ -17,8 +17,8 @@ import pytest
 from matplotlib.cbook import is_math_text
 from matplotlib.text import Text
 
-from lapwing.answers.formats import plot
-from lapwing.answers.phrases import asked, condition, label
+from lapwing.answers.answer import asked, condition
+from lapwing.answers.formats import label, plot
 from lapwing.answers.picture import CELLS_AS_BARS, MOST_BARS, Picture, Shape, arrange
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.curator import Curator, open_data

@@ -18,7 +18,7 @@ import pytest
 from lapwing.answers import computed
 from lapwing.answers.computed import compute, rehearse_statement
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.engines import public_steps
+from lapwing.engines import public_values
 from lapwing.errors import Unfinished
 from lapwing.expressions.expression import Key
 from lapwing.expressions.types import Type
@@ -322,10 +322,10 @@ def test_columns_without_an_interval_say_why() -> None:
 
 def test_what_takes_too_long_is_said_in_one_constant_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     read = statement("SELECT SUM(a.n) AS t FROM r AS a, r AS b, r AS c, r AS d")
-    monkeypatch.setattr(public_steps, "MOST_ROWS", 1000)
+    monkeypatch.setattr(public_values, "MOST_ROWS", 1000)
     with pytest.raises(Unfinished, match="asking again for them is free"):
         computed_rows(read, random_numbers(Random(4)))
-    monkeypatch.setattr(computed, "Calculation", lambda: public_steps.Calculation(0.0))
+    monkeypatch.setattr(computed, "Calculation", lambda: public_values.Calculation(0.0))
     with pytest.raises(Unfinished):
         computed_rows(statement("SELECT n + 1 AS x FROM r UNION ALL SELECT m FROM q"), random_numbers(Random(4)))
 
@@ -334,7 +334,7 @@ def test_a_query_that_runs_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) 
     read = statement(
         "SELECT COUNT(*) AS t FROM " + ", ".join(f"r AS t{i}" for i in range(9)) + " WHERE t0.n > t8.n + 1e9"
     )
-    monkeypatch.setattr(computed, "Calculation", lambda: public_steps.Calculation(0.5))
+    monkeypatch.setattr(computed, "Calculation", lambda: public_values.Calculation(0.5))
     with pytest.raises(Unfinished):
         computed_rows(read, random_numbers(Random(4)))
 

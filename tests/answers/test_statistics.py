@@ -19,13 +19,13 @@ from lapwing.answers.columns import intervals_of, present, values_of
 from lapwing.curator import Curator
 from lapwing.mechanisms.cells import CellQuantiles
 from lapwing.mechanisms.moments.mean import Mean, Variance
-from lapwing.mechanisms.moments.moment_rows import scale_down
 from lapwing.mechanisms.moments.pair_moments import PairMoments
 from lapwing.plan.add_noise import Arranged, Released, release
 from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.plan import Plan
 from lapwing.sql import read_sql
 from support.cells import exact_cells
+from support.scaled import scale_down
 from support.sweeps import sweep
 
 Floats = npt.NDArray[np.float64]

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from lapwing.cli import demo
-from lapwing.cli.demo_health import FILE, REPEATS, truths
+from lapwing.cli.demo import FILE, REPEATS, truths
 from lapwing.cli.scene import Scene, show
 from lapwing.curator import load
 from lapwing.data import health
@@ -70,7 +70,7 @@ def test_answer_stands_beside_the_truth(played: Any) -> None:
     answer = facts(played, "answer")
     assert (answer["of"], len(answer["rows"])) == (20, 10)
     assert answer["held"] == sum(sum(row["inside"].values()) for row in answer["rows"])
-    assert "Only this demo can print the truth" in " ".join(text(played[0]["answer"]).split())
+    assert "Only a demo knows the truth" in " ".join(text(played[0]["answer"]).split())
 
 
 def test_truths_are_those_of_the_table() -> None:

@@ -23,10 +23,9 @@ from lapwing.cli.survey import _links, _words
 from lapwing.errors import Misconfigured
 from lapwing.survey import read_survey
 from lapwing.survey.report_store import hash_code, make_code
-from lapwing.survey.serving import Listening
 from lapwing.survey.simulate import Simulated
 from lapwing.survey.sqlite_store import SqliteSurveyStore
-from lapwing.survey.survey_app import make_app
+from lapwing.survey.survey_app import Listening, make_app
 from lapwing.survey.wire import Reader
 from support.surveys import survey_text
 from support.tape import SeededBits

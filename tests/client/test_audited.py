@@ -18,7 +18,7 @@ from lapwing.client.audited import OTHER_TOKEN, QUESTION, ask_servers
 from lapwing.client.transport import TOKEN
 from lapwing.errors import Misconfigured, Refused
 from lapwing.lab import audit
-from lapwing.lab.neighbouring_data import bundled_neighbours, write_neighbours
+from lapwing.lab.targets import bundled_neighbours, write_neighbours
 from support.service import RunningService, running, spare_port
 
 Pair = tuple[RunningService, RunningService]

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from lapwing.client.problems import error_of
+from lapwing.client.transport import error_of
 from lapwing.errors import (
     AnswerLost,
     BudgetExceeded,

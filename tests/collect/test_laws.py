@@ -28,15 +28,12 @@ from lapwing.collect import (
     histogram,
     means,
 )
-from lapwing.collect.choose import PROTOCOLS
+from lapwing.collect.choose import PROTOCOLS, Histogram
+from lapwing.collect.encodings import RapporClient
 from lapwing.collect.hashing import Hashing
-from lapwing.collect.histogram import Histogram
-from lapwing.collect.local import LocalProtocol
+from lapwing.collect.local import LocalProtocol, ReportRows, Respondent
 from lapwing.collect.panel import PanelDevices
 from lapwing.collect.probabilities import SymbolCoin, spread
-from lapwing.collect.rappor import RapporClient
-from lapwing.collect.reports import ReportRows
-from lapwing.collect.respondent import Collected, Respondent
 from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.privacy.loss import Pure
 from lapwing.survey import wire
@@ -180,7 +177,7 @@ def test_nothing_else_randomizes() -> None:
     acts = ("respond", "randomize", "randomize_all", "report", "send", "answer")
     sending = {one for one in classes_in(*SENDING) if any(callable(getattr(one, act, None)) for act in acts)}
     others = {one for one in sending if not issubclass(one, LocalProtocol)}
-    assert others == {Hashing, RapporClient, PanelDevices, Respondent, Collected, SurveyServer}
+    assert others == {Hashing, RapporClient, PanelDevices, Respondent, SurveyServer}
     functions = [getattr(module, act, None) for module in modules_in(*SENDING) for act in acts]
     assert {one for one in functions if inspect.isfunction(one)} == {wire.randomize}
 
@@ -195,7 +192,7 @@ class Truthful(DirectEncoding):
 
 def test_a_planted_protocol_is_found_and_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It claims epsilon = 1 and has ln 15: without a case it is named, with one it is refuted."""
-    plant(monkeypatch, Truthful, module="lapwing.collect.direct")
+    plant(monkeypatch, Truthful, module="lapwing.collect.encodings")
     assert Truthful in concrete(LocalProtocol, *PACKAGES)
     with pytest.raises(AssertionError, match="Truthful has no law case"):
         assert_lawful(Truthful)

@@ -9,24 +9,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.special import betaincinv
 from scipy.stats import binom
 
+from lapwing.arrays import Flags
 from lapwing.collect import (
     DirectEncoding,
     FrequencyProtocol,
     LocalHashing,
+    OneBitMean,
     Rappor,
     Reports,
+    Respondent,
     SubsetSelection,
     UnaryEncoding,
     read_reports,
 )
+from lapwing.collect.encodings import sample_subsets
 from lapwing.collect.hashing import Hashing
 from lapwing.collect.probabilities import spread
-from lapwing.collect.subset import sample_subsets
 from lapwing.errors import Misconfigured
-from lapwing.noise.bits import SYSTEM
+from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.numbers import ball, enclose
+from lapwing.privacy.loss import Pure
 from support.law import exact_law
 from support.members import concrete
 from support.tape import SeededBits
@@ -226,3 +231,143 @@ def test_values_come_in_lists_and_arrays() -> None:
     for values in (["a", "b", "b"], np.array(["a", "b", "b"]), pa.array(["a", "b", "b"])):
         assert protocol.respond(values).rows.ravel().tolist() == [0, 1, 1]
     assert protocol.respond("b", bits=SYSTEM) == b"\x01"
+
+
+def test_a_thousand_answers_are_one_report() -> None:
+    """gate:G42 threat:A33 averaging gains nothing: every report is the first one, also after a restart or a change."""
+    protocol, respondent = DirectEncoding(range(200), epsilon=1), Respondent()
+    first = respondent.answer("age", protocol, 41)
+    again = {respondent.answer("age", protocol, 41) for _ in range(500)}
+    later = Respondent.from_json(respondent.to_json())
+    again |= {later.answer("age", protocol, value) for value in range(200)}
+    assert again == {first}
+    assert respondent.loss == Pure(1)
+
+
+def test_nothing_but_reports_is_kept() -> None:
+    """Two respondents with different values and the same report keep the same."""
+    protocol, kept = DirectEncoding(["no", "yes"], epsilon=1), set()
+    for value in ("no", "yes") * 20:
+        respondent = Respondent()
+        respondent.answer("q", protocol, value)
+        kept.add(respondent.to_json())
+    assert len(kept) == 2
+
+
+def test_questions_add_up() -> None:
+    respondent = Respondent()
+    assert respondent.loss is None
+    respondent.answer("smokes", DirectEncoding(["no", "yes"], epsilon=0.5), "no")
+    respondent.answer("age", OneBitMean((0, 120), epsilon=0.25), 33)
+    assert respondent.loss == Pure(0.75)
+
+
+def test_another_protocol_under_the_same_name_is_refused() -> None:
+    respondent = Respondent()
+    respondent.answer("q", DirectEncoding(["no", "yes"], epsilon=1), "no")
+    with pytest.raises(Misconfigured, match="another protocol"):
+        respondent.answer("q", DirectEncoding(["no", "yes"], epsilon=2), "no")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2, "reports": {}}', '{"format": 1, "reports": {"a": 1}}'])
+def test_text_that_holds_no_reports_is_refused(text: str) -> None:
+    with pytest.raises(Misconfigured):
+        Respondent.from_json(text)
+
+
+def exp_of(epsilon: Fraction) -> Fraction:
+    return enclose(lambda: ball(epsilon).exp())[1]
+
+
+def test_permanent_bits_lose_no_more_than_forever_and_one_report_no_more_than_epsilon() -> None:
+    """All tapes of both rounds for two values: every ratio as a fraction."""
+    protocol = Rappor(["a", "b"], epsilon=2, forever=4, width=3)
+
+    def permanent(place: int, bits: BitSource) -> bytes:
+        return protocol.permanent_bits(np.array([place]), bits).tobytes()
+
+    def once(place: int, bits: BitSource) -> bytes:
+        return protocol.randomize(np.array([place]), bits).tobytes()
+
+    for draw, depth, epsilon in ((permanent, 6, protocol.forever), (once, 12, protocol.epsilon)):
+        laws = [exact_law(lambda bits, draw=draw, place=place: draw(place, bits), depth).mass for place in (0, 1)]
+        worst = max(a[report] / b[report] for a, b in product(laws, laws) for report in a)
+        assert 1 < worst <= exp_of(epsilon)
+
+
+def test_reports_have_the_stated_law() -> None:
+    protocol = Rappor(["a", "b"], epsilon=2, forever=4, width=3)
+    law = exact_law(lambda bits: protocol.randomize(np.array([0]), bits).tobytes(), 12).mass
+    chances = [sum((m for r, m in law.items() if r[0] >> place & 1), Fraction(0)) for place in (0, 1)]
+    assert chances == [protocol.p, protocol.q]
+
+
+@pytest.mark.parametrize("many", [2, 9])
+def test_averaging_a_thousand_reports_shows_the_permanent_bits_and_no_more(many: int) -> None:
+    """gate:G42 threat:A33 the reports of one client converge to its permanent bits, whatever the value is."""
+    protocol = Rappor(range(many), epsilon=0.5, forever=1)
+    bits, client = SeededBits(3), protocol.enroll(1, bits=SeededBits(2))
+    rows = np.frombuffer(b"".join(client.report(1, bits=bits) for _ in range(3000)), np.uint8).reshape(3000, -1)
+    means = protocol.supported(rows, range(many)).mean(axis=0)
+    b = protocol.instant / 2**64
+    assert all(min(abs(mean - b), abs(mean - (1 - b))) < 0.05 for mean in means)
+    assert client.loss == Pure(1)
+
+
+def test_a_second_value_is_refused_and_the_first_is_reported_on() -> None:
+    """threat:A33 on the same tape a client whose value changed sends what one whose value did not change sends."""
+    protocol = Rappor(["a", "b", "c"], epsilon=1, forever=2)
+    changed, unchanged = (protocol.enroll("a", bits=SeededBits(1)) for _ in range(2))
+    for client_bits in (SeededBits(5), SeededBits(6)):
+        with pytest.raises(Misconfigured, match=r"one value for ever.*silence shows.*choose_panel") as refused:
+            changed.report("b", bits=client_bits)
+        assert "'b'" not in str(refused.value)
+    here, there = SeededBits(7), SeededBits(7)
+    assert [changed.report(bits=here) for _ in range(20)] == [unchanged.report("a", bits=there) for _ in range(20)]
+    assert changed.loss == unchanged.loss == protocol.loss == Pure(2)
+
+
+def test_a_client_that_reported_a_second_value_would_show_when_it_changed() -> None:
+    """threat:A33 the attack that the refusal stops: an epsilon above 3 where two values at `forever` = 1 would be 2.
+
+    600 clients who change in the middle of 200 reports and 600 who do not; whether a bit's two halves differ is told by
+    a cut that no client who stays crosses.
+    """
+    protocol, runs, half = Rappor(["a", "b"], epsilon=0.9, forever=1), 600, 100
+    bits = SeededBits(11)
+    first, second = (protocol.permanent_bits(np.full(runs, place), bits) for place in (0, 1))
+
+    def told_apart(later: Flags) -> int:
+        means = [
+            sum(protocol.report_bits(rows, bits).astype(int) for _ in range(half)) / half for rows in (first, later)
+        ]
+        return int((np.abs(means[0] - means[1]) > 0.35).any(axis=1).sum())
+
+    stayed, changed = told_apart(first), told_apart(second)
+    most, least = (betaincinv(stayed + 1, runs - stayed, 0.9995), betaincinv(changed, runs - changed + 1, 0.0005))
+    assert np.log(least / most) > 3
+
+
+def test_forever_must_exceed_one_report() -> None:
+    with pytest.raises(Misconfigured, match="`forever` is 1; it must exceed"):
+        Rappor(["a", "b"], epsilon=1, forever=1)
+
+
+def test_shares_are_estimated() -> None:
+    protocol = Rappor(["a", "b", "c"], epsilon=2, forever=4)
+    reports = protocol.respond(["a"] * 6000 + ["b"] * 3000 + ["c"] * 1000, bits=SeededBits(1))
+    found = protocol.estimate(reports, confidence=0.999)
+    for value, share in (("a", 0.6), ("b", 0.3), ("c", 0.1)):
+        low, high = found.interval(value)
+        assert low <= share <= high
+        assert high - low < 0.15
+    assert protocol.loss == Pure(4)
+
+
+def test_many_respondents_are_randomized_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lapwing.collect.encodings._CHUNK", 30)
+    protocol = Rappor(range(10), epsilon=20, forever=30)
+    values = [i % 10 for i in range(20)]
+    shares = protocol.estimate(protocol.respond(values, bits=SeededBits(1))).shares
+    assert abs(shares - 0.1).max() < 0.05
+    assert len(protocol.respond([])) == 0

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lapwing as lw
-from lapwing.answers.clipping_notes import HIGHER, NO_SIGN
+from lapwing.answers.warnings import HIGHER, NO_SIGN
 from lapwing.curator import Curator, load
 from lapwing.errors import BudgetExceeded, EngineFailed, LedgerFailed, Misconfigured
 from lapwing.plan.add_noise import Arranged, release

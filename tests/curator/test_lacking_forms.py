@@ -15,7 +15,7 @@ from lapwing.errors import Refused
 from lapwing.expressions import forms
 
 WHY = "This engine has no regular expressions."
-PARTIAL = replace(DUCKDB, forms={**DUCKDB.forms, forms.Found: Lacking(WHY, "Use LIKE.")})
+PARTIAL = replace(DUCKDB, forms={**DUCKDB.forms, forms.HasMatch: Lacking(WHY, "Use LIKE.")})
 ROWS = {"pid": [1, 2, 3], "town": ["oslo", "rome", "oslo"], "cost": [1.5, 2.5, 3.5]}
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lapwing.answers.formats import FORMATS
-from lapwing.answers.from_json import read_table
+from lapwing.answers.table import read_table
 from lapwing.curator import Curator, open_data
 from lapwing.curator.automatic import Automatic
 from lapwing.curator.pricing import Terms

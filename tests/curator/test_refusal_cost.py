@@ -13,7 +13,7 @@ import pytest
 from lapwing.curator import Curator, open_data
 from lapwing.errors import LapwingError, Refused
 from lapwing.privacy import Budget
-from lapwing.sql.reader import _parse, _parsed, parse
+from lapwing.sql.parse import _parse, _parsed, parse
 from support.refusals import attempt
 
 SIZES = 70, 140  # beyond the number of constants of a question that is read by its shape

@@ -9,7 +9,7 @@ import pytest
 
 from lapwing.answers.computed import Computed
 from lapwing.curator import Curator
-from lapwing.engines import public_steps
+from lapwing.engines import public_values
 from lapwing.errors import LapwingError, Misconfigured, Refused, Unfinished
 from lapwing.privacy import Budget
 from lapwing.sql.split import read_statement
@@ -178,17 +178,17 @@ def test_limits_are_found_for_a_statement_with_one_part() -> None:
 def test_what_takes_too_long_stays_charged_and_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The only failure after the charge: a constant sentence, and the parts are stored."""
     curator = opened()
-    ready = public_steps.Calculation.check
-    monkeypatch.setattr(public_steps, "SECONDS", 20.0)
+    ready = public_values.Calculation.check
+    monkeypatch.setattr(public_values, "SECONDS", 20.0)
     calls: list[int] = []
 
-    def slow(self: public_steps.Calculation, rows: int) -> None:
+    def slow(self: public_values.Calculation, rows: int) -> None:
         calls.append(rows)
         if rows == 3:  # the released table; the rehearsals have fewer rows
-            raise public_steps.OverrunError
+            raise public_values.OverrunError
         ready(self, rows)
 
-    monkeypatch.setattr(public_steps.Calculation, "check", slow)
+    monkeypatch.setattr(public_values.Calculation, "check", slow)
     with pytest.raises(Unfinished, match="asking again for them is free") as caught:
         curator.sql(SHARE, epsilon=1)
     assert caught.value.charged == curator.budget.spent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lapwing as lw
-from lapwing.classroom.sensitivity import global_sensitivity
+from lapwing.classroom.database import global_sensitivity
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first_answers.py"
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.classroom.sensitivity import local_sensitivity
+from lapwing.classroom.database import local_sensitivity
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.local.propose_test_release import ProposedMedian
@@ -71,9 +71,7 @@ def test_the_table_of_medians_holds_the_figures_of_the_mechanisms() -> None:
         [Laplace(epsilon=1, sensitivity=bounds[1]).error(0.5)],
     ]
     page = (
-        (GALLERY.parent / "local-sensitivity.md")
-        .read_text()
-        .split("| 50 % | 95 % | 99 % |\n|---|---|---|---|---|\n")[1]
+        (GALLERY.parent / "local-sensitivity.md").read_text().split("| 50% | 95% | 99% |\n|---|---|---|---|---|\n")[1]
     )
     for line, figures in zip(page.splitlines(), computed, strict=False):
         shown = " | ".join(line.split(" | ")[2:]).replace("below 2,200 people", "")
@@ -95,10 +93,8 @@ def test_the_page_of_local_sensitivity_states_what_its_median_has(capsys: pytest
             for more in (1, 2)
         ]
         assert found == [30_000, 0]
-    assert (
-        "with the upper median, or if one person may change instead, 101 people still have 30,000, and 102 have 0"
-        in page
-    )
+    words = "or if one person may change instead, the local sensitivity is 30,000 for 101 people and 0 for 102"
+    assert words in " ".join(page.split())
     for more, gap in ((0, 30_000), (1, 0)):  # Lapwing's own median, on every income
         grid = BoundedGrid((0, 1_000_000), step=1_000)
         assert grid.order([*names["gap"], *[30_000] * more], Neighbours.ADD_OR_REMOVE).gap(0) * 1_000 == gap

@@ -23,6 +23,6 @@ def test_readme_code_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path, mo
 def test_readme_takes_a_minute() -> None:
     prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
     assert len(re.sub(r"\]\([^)]*\)", "]", prose).split()) < 260
-    assert [len(block.splitlines()) for block in BLOCKS] == [6]
+    assert [len(block.splitlines()) for block in BLOCKS] == [5]
     assert README.count("![") == 1
     assert re.findall(r"^make (\w+)", README, flags=re.MULTILINE) == ["demo", "test"]

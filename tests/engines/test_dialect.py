@@ -30,7 +30,7 @@ from lapwing.expressions.to_sqlglot import literal
 from lapwing.expressions.types import Type
 from support.cells import run
 from support.hosts import HOSTS, Host, dialects
-from support.members import concrete, implementing, lacking, plant
+from support.members import implementing, lacking, plant, values_in
 
 DIALECTS = tuple(dialects().values())
 HOSTED: dict[str, type[Engine]] = {"duckdb": DuckDBEngine, "postgres": PostgresEngine, "spark": SparkEngine}
@@ -55,15 +55,15 @@ def real(value: float | None) -> exp.Expression:
     return number(literal(Fraction(value)))
 
 
-def pair(form: type[Form]) -> Callable[[float | None, float | None], Form]:
+def pair(form: Form) -> Callable[[float | None, float | None], exp.Expression]:
     return lambda a, b: form(this=real(a), expression=real(b))
 
 
-def several(form: type[Form], *values: Any) -> Form:
+def several(form: Form, *values: Any) -> exp.Expression:
     return form(expressions=[literal(value) for value in values])
 
 
-def texts(form: type[Form], one: str | None, two: str) -> Form:
+def texts(form: Form, one: str | None, two: str) -> exp.Expression:
     return form(this=literal(one), expression=literal(two))
 
 
@@ -71,17 +71,17 @@ def read(text: str | None, kind: exp.DType) -> Form:
     return forms.TryRead(this=literal(text), to=exp.DataType(this=kind), known=Type.TEXT)
 
 
-def by_unit(form: type[Form], value: date | None, unit: str) -> Form:
+def by_unit(form: Form, value: date | None, unit: str) -> exp.Expression:
     return form(this=literal(value) if value else exp.cast(exp.Null(), "DATE"), unit=exp.Var(this=unit))
 
 
-def between(first: date, second: date, unit: str) -> Form:
+def between(first: date, second: date, unit: str) -> exp.Expression:
     return forms.UnitsBetween(this=literal(second), expression=literal(first), unit=exp.Var(this=unit))
 
 
-def shifted(value: date, count: int, unit: str) -> Form:
+def shifted(value: date, count: int, unit: str) -> exp.Expression:
     step = exp.Interval(this=exp.Literal.string(str(count)), unit=exp.Var(this=unit))
-    return forms.Shifted(this=literal(value), expression=step)
+    return forms.Shift(this=literal(value), expression=step)
 
 
 def timestamp(text: str | None) -> exp.Expression:
@@ -108,7 +108,7 @@ def truth(value: bool | None) -> Form:
 INF, NAN = math.inf, math.nan
 DAY, LEAP, TIME = date(2021, 1, 3), date(2020, 2, 29), datetime(2020, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001
 
-VALUES: dict[type[Form], list[tuple[exp.Expression, Any]]] = {
+VALUES: dict[Form, list[tuple[exp.Expression, Any]]] = {
     forms.Real: [(real(x), x) for x in (0.0, 0.1, 5e-324, 1.7976931348623157e308, 2.0**62, 1e16)],
     forms.IsNaN: [(forms.IsNaN(this=real(x)), y) for x, y in ((NAN, True), (INF, False), (1.0, False), (None, None))],
     forms.Plus: [(pair(forms.Plus)(a, b), c) for a, b, c in ((1, 2, 3), (1e308, 1e308, INF), (INF, -INF, NAN))],
@@ -150,15 +150,15 @@ VALUES: dict[type[Form], list[tuple[exp.Expression, Any]]] = {
     forms.StartsWith: [(texts(forms.StartsWith, "a%b", part), y) for part, y in (("a%", True), ("ab", False))],
     forms.EndsWith: [(texts(forms.EndsWith, "a%b", part), y) for part, y in (("%b", True), ("ab", False))],
     forms.Contains: [(texts(forms.Contains, text, "%"), y) for text, y in (("a%b", True), ("ab", False), (None, None))],
-    forms.Found: [
-        (texts(forms.Found, text, pattern), y)
+    forms.HasMatch: [
+        (texts(forms.HasMatch, text, pattern), y)
         for text, pattern, y in (
             *(("xab1", "(b[0-9])", True), ("AB1", "(ab)", False), ("a\nb", "(a.b)", False), ("ab\n", "(b$)", False)),
             *(("é", "(^.$)", True), ("\N{ARABIC-INDIC DIGIT FOUR}", r"(\d)", False), (None, "(a)", None)),
         )
     ],
-    forms.Replaced: [
-        (forms.Replaced(this=literal(text), expression=literal("aa"), replacement=literal("b")), y)
+    forms.Replace: [
+        (forms.Replace(this=literal(text), expression=literal("aa"), replacement=literal("b")), y)
         for text, y in (("aaa", "ba"), ("é", "é"), ("", ""), (None, None))
     ],
     forms.SplitPart: [
@@ -190,7 +190,7 @@ VALUES: dict[type[Form], list[tuple[exp.Expression, Any]]] = {
             (date(2020, 12, 31), date(2021, 1, 1), "QUARTER", 1),
         )
     ],
-    forms.Shifted: [
+    forms.Shift: [
         (exp.cast(shifted(value, count, unit), "DATE"), y)
         for value, count, unit, y in ((LEAP, 12, "MONTH", date(2021, 2, 28)), (DAY, -3, "DAY", date(2020, 12, 31)))
     ],
@@ -215,7 +215,7 @@ VALUES: dict[type[Form], list[tuple[exp.Expression, Any]]] = {
 """Of forms of one row."""
 
 x, k = exp.column("x"), exp.column("k")
-AGGREGATES: dict[type[Form], tuple[exp.Select, list[tuple[Any, ...]]]] = {
+AGGREGATES: dict[Form, tuple[exp.Select, list[tuple[Any, ...]]]] = {
     forms.ExactSum: (exp.select(forms.Wide(this=forms.ExactSum(this=x))).from_("t"), [(3 * 2**62,)]),
     forms.Wide: (exp.select(forms.Wide(this=exp.Count(this=exp.Star()))).from_("t"), [(4,)]),
     forms.FirstOf: (
@@ -237,21 +237,21 @@ AGGREGATES[forms.GroupingId][0].set(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_dialect_writes_every_form(dialect: Dialect, form: type[Form]) -> None:
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_every_dialect_writes_every_form(dialect: Dialect, form: Form) -> None:
     assert form in dialect.forms
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_a_dialect_without_a_form_cannot_be_made(form: type[Form]) -> None:
-    with pytest.raises(Bug, match=f"does not write {form.__name__}$"):
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_a_dialect_without_a_form_cannot_be_made(form: Form) -> None:
+    with pytest.raises(Bug, match=f"does not write {form.name}$"):
         Dialect("duckdb", {known: write for known, write in DUCKDB.forms.items() if known is not form})
 
 
 def lawless() -> list[str]:
     """Forms and engines, found by looking, that nothing here tries; dialects that are of no engine."""
-    written = [form for form in concrete(Form, "lapwing") if form is not Form and not form.__name__.startswith("_")]
-    tried = {*VALUES, *AGGREGATES, forms.KeyedHash} & set(FORMS)
+    written = {form.name for form in values_in(Form, "lapwing").values()}
+    tried = {form.name for form in {*VALUES, *AGGREGATES, forms.KeyedHash} & set(FORMS)}
     engines = implementing(Engine, "lapwing")
     hosted = {kind.__name__ for kind in HOSTED.values()}
     return lacking(written, tried) + lacking(engines, hosted) + lacking(dialects(), HOSTED.keys() & HOSTS.keys())
@@ -260,12 +260,13 @@ def lawless() -> list[str]:
 def test_every_form_has_a_meaning_and_a_law() -> None:
     assert lawless() == []
     assert {*VALUES, *AGGREGATES, forms.KeyedHash} == set(FORMS)
-    assert all(form.__doc__ and form.__doc__.endswith(".") for form in FORMS)
+    assert all(form.meaning.endswith(".") for form in FORMS)
+    assert all(getattr(forms, form.name) is form for form in FORMS)
     assert HOSTED.keys() == HOSTS.keys() == dialects().keys()
 
 
 def test_a_form_a_dialect_or_an_engine_without_a_law_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, type("Sneeze", (Form,), {}), module="lapwing.engines.postgres_dialect")
+    plant(monkeypatch, Form("Sneeze", (), ""), module="lapwing.engines.postgres_dialect", name="Sneeze")
     plant(monkeypatch, type("OracleEngine", (DuckDBEngine,), {}), module="lapwing.engines.duckdb")
     plant(monkeypatch, replace(DUCKDB, name="oracle"), module="lapwing.engines.backends", name="ORACLE")
     assert lawless() == ["Sneeze", "OracleEngine", "oracle"]
@@ -278,9 +279,9 @@ def test_each_host_has_its_own_engine(host: Host, engine: Engine) -> None:
     opened.close()
 
 
-def columns_of(form: type[Form]) -> list[exp.Expression]:
+def columns_of(form: Form) -> list[exp.Expression]:
     """A column for each value of a form."""
-    return [exp.alias_(node.copy(), f"{form.__name__.lower()}_{place}") for place, (node, _) in enumerate(VALUES[form])]
+    return [exp.alias_(node.copy(), f"{form.name.lower()}_{place}") for place, (node, _) in enumerate(VALUES[form])]
 
 
 @pytest.fixture(scope="module")
@@ -292,10 +293,8 @@ def row(engine: Engine) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.mark.parametrize("form", VALUES, ids=lambda form: form.__name__)
-def test_a_form_of_one_row_means_the_same_on_every_engine(
-    engine: Engine, row: dict[str, Any], form: type[Form]
-) -> None:
+@pytest.mark.parametrize("form", VALUES, ids=lambda form: form.name)
+def test_a_form_of_one_row_means_the_same_on_every_engine(engine: Engine, row: dict[str, Any], form: Form) -> None:
     assert all(any(form_of(inner) is form for inner in node.walk()) for node, _ in VALUES[form])
     columns = columns_of(form)
     if isinstance(engine.dialect.forms[form], Lacking):
@@ -308,8 +307,8 @@ def test_a_form_of_one_row_means_the_same_on_every_engine(
         assert found is None or not isinstance(expected, bool | str) or type(found) is type(expected), node
 
 
-@pytest.mark.parametrize("form", AGGREGATES, ids=lambda form: form.__name__)
-def test_a_form_of_several_rows_means_the_same_on_every_engine(engine: Engine, form: type[Form]) -> None:
+@pytest.mark.parametrize("form", AGGREGATES, ids=lambda form: form.name)
+def test_a_form_of_several_rows_means_the_same_on_every_engine(engine: Engine, form: Form) -> None:
     query, expected = AGGREGATES[form]
     rows = [tuple(row.values()) for row in run(engine, query.copy()).to_pylist()]
     assert sorted(rows, key=str) == sorted(expected, key=str)

@@ -16,11 +16,10 @@ import pytest
 import lapwing as lw
 from lapwing.cli.draft import draft
 from lapwing.engines import duckdb as engine_module
-from lapwing.engines import files
+from lapwing.engines import source
 from lapwing.engines.duckdb import DuckDBEngine, stored_types
-from lapwing.engines.files import digest_of
 from lapwing.engines.public import read_public
-from lapwing.engines.source import DuckDBTable, Parquet, file_source, fingerprint
+from lapwing.engines.source import DuckDBTable, Parquet, digest_of, file_source, fingerprint
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Type
 
@@ -172,7 +171,7 @@ def test_what_is_no_file_is_refused_in_one_sentence(tmp_path: Path, kind: str, e
 
 
 def test_a_file_without_read_rights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files.os, "access", lambda path, mode: mode != os.R_OK)
+    monkeypatch.setattr(source.os, "access", lambda path, mode: mode != os.R_OK)
     for ending in ENDINGS:
         with pytest.raises(lw.Misconfigured, match=r"cannot be opened\. Check the path and the permissions"):
             words(write(tmp_path / f"t.{ending}", "this file"))
@@ -216,18 +215,18 @@ def test_a_file_is_read_again_only_when_its_state_changed(tmp_path: Path, monkey
     path = tmp_path / "t.csv"
     put(path, "v\n1\n")
     reads: list[str] = []
-    digest = files.hashlib.file_digest
+    digest = source.hashlib.file_digest
 
     def counted(file: Any, name: str) -> Any:
         reads.append(name)
         return digest(file, name)
 
-    monkeypatch.setattr(files.hashlib, "file_digest", counted)
+    monkeypatch.setattr(source.hashlib, "file_digest", counted)
     first = digest_of(path)
     assert digest_of(path) == first
     assert len(reads) == 2  # too young to be remembered: a write in the same tick would leave no trace
     later = time.time_ns() + 10**10
-    monkeypatch.setattr(files.time, "time_ns", lambda: later)
+    monkeypatch.setattr(source.time, "time_ns", lambda: later)
     assert [digest_of(path) for _ in range(3)] == [first] * 3
     assert len(reads) == 3
     os.utime(path)
@@ -238,13 +237,13 @@ def test_a_file_is_read_again_only_when_its_state_changed(tmp_path: Path, monkey
 def test_a_file_that_is_written_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.csv"
     put(path, "v\n1\n")
-    digest = files.hashlib.file_digest
+    digest = source.hashlib.file_digest
 
     def late(file: Any, name: str) -> Any:
         put(path, "v\n1\n2\n")
         return digest(file, name)
 
-    monkeypatch.setattr(files.hashlib, "file_digest", late)
+    monkeypatch.setattr(source.hashlib, "file_digest", late)
     with pytest.raises(lw.Misconfigured, match="changed while being read"):
         digest_of(path)
 

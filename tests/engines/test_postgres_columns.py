@@ -207,7 +207,7 @@ def test_names_are_written_as_they_are_stored(host: PostgresHost) -> None:
         assert isinstance(source, PostgresTable)
         assert read(source, "Wert €", Type.INTEGER) == [2]
         assert read(source, "select", Type.INTEGER) == [3]
-    with pytest.raises(Misconfigured, match="stands in double quotes"):
+    with pytest.raises(Misconfigured, match="in double quotes"):
         read_source(host.url, "Mixed Case.Ünï.Tab")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.postgres_patterns import translate
-from lapwing.expressions.forms import Found
-from lapwing.expressions.operators.patterns import is_linear
+from lapwing.engines.postgres_dialect import translate
+from lapwing.expressions.forms import HasMatch
+from lapwing.expressions.operators.text import is_linear
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Type
 from support.cells import run
@@ -83,7 +83,7 @@ def test_patterns_match_what_they_match_in_duckdb(postgres: PostgresServer) -> N
     host = PostgresHost(postgres)
     data = pa.table({"i": pa.array(range(len(TEXTS))), "s": pa.array(TEXTS)})
     engine, ours = host.engine([(TABLE, data)]), DuckDBHost().engine([(TABLE, data)])
-    nodes = [Found(this=exp.column("s"), expression=exp.Literal.string(f"({one})")) for one in admitted]
+    nodes = [HasMatch(this=exp.column("s"), expression=exp.Literal.string(f"({one})")) for one in admitted]
     columns = [exp.alias_(node, f"v{place}") for place, node in enumerate(nodes)]
     query = exp.select("i", *columns).from_("t")
     mine, theirs = (run(one, query.copy()).sort_by("i") for one in (ours, engine))

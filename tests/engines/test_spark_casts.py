@@ -12,7 +12,7 @@ from sqlglot import exp
 from engines.test_postgres_casts import TABLE, TEXTS, read
 from lapwing.engines.source import SparkFrame
 from lapwing.engines.spark import SparkEngine
-from lapwing.engines.spark_casts import cast_to
+from lapwing.engines.spark_dialect import cast_to
 from lapwing.expressions.types import Type
 from support.hosts import SALT, DuckDBHost
 

@@ -15,15 +15,8 @@ from lapwing.expressions.expression import Column, Expression, Literal, Operator
 from lapwing.expressions.operators import numbers
 from lapwing.expressions.operators.base import MOST_TEXT
 from lapwing.expressions.operators.logic import CASE, IS_NULL
-from lapwing.expressions.operators.table import (
-    ADD,
-    DIVIDE,
-    MULTIPLY,
-    OPERATORS,
-    SUBTRACT,
-    bounds_of,
-    is_exact_integer,
-)
+from lapwing.expressions.operators.numbers import ADD, DIVIDE, MULTIPLY, SUBTRACT
+from lapwing.expressions.operators.table import OPERATORS, bounds_of, is_exact_integer
 from lapwing.expressions.to_sqlglot import emit
 from lapwing.expressions.types import Type
 from lapwing.plan.question import Question

@@ -24,14 +24,8 @@ from lapwing.expressions.operators import numbers
 from lapwing.expressions.operators.casts import CASTS
 from lapwing.expressions.operators.dates import within_years
 from lapwing.expressions.operators.logic import EQUAL, LOGIC
-from lapwing.expressions.operators.numbers import NUMERIC
-from lapwing.expressions.operators.table import (
-    ADD,
-    DIVIDE,
-    MULTIPLY,
-    OPERATORS,
-    SUBTRACT,
-)
+from lapwing.expressions.operators.numbers import ADD, DIVIDE, MULTIPLY, NUMERIC, SUBTRACT
+from lapwing.expressions.operators.table import OPERATORS
 from lapwing.expressions.operators.text import JOIN, LENGTH, MOST_TEXT
 from lapwing.expressions.to_sqlglot import emit
 from lapwing.expressions.types import Type

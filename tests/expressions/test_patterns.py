@@ -15,8 +15,7 @@ from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.errors import Refused
 from lapwing.expressions.expression import Column, Literal
 from lapwing.expressions.operators.base import MOST_TEXT
-from lapwing.expressions.operators.patterns import MOST_PATTERN, REGEXP_MATCHES, is_linear
-from lapwing.expressions.operators.text import REPLACE, SPLIT_PART
+from lapwing.expressions.operators.text import MOST_PATTERN, REGEXP_MATCHES, REPLACE, SPLIT_PART, is_linear
 from lapwing.expressions.to_sqlglot import emit
 from lapwing.expressions.types import Type
 from support.hostile import apply, engine, leaf

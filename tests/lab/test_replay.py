@@ -12,8 +12,8 @@ import pytest
 import lapwing as lw
 from lapwing.errors import Misconfigured
 from lapwing.lab import replay
-from lapwing.lab.equality import same
-from lapwing.lab.zoo_code import FAULTS, sound_mean
+from lapwing.lab.outputs import same
+from lapwing.lab.zoo import FAULTS, sound_mean
 from lapwing.mechanisms import Mean, PermuteAndFlip, Quantile, Ranges, Sparse, TopK
 
 ROWS = [3, 8, 40, 90]

@@ -1,4 +1,4 @@
-"""lapwing.lab.sequential: stopping at the first rejection stays valid."""
+"""lapwing.lab.audit.Wealth: stopping at the first rejection stays valid."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lapwing.lab import Claim, audit
-from lapwing.lab.sequential import Wealth
+from lapwing.lab.audit import Wealth
 from lapwing.lab.zoo import add_noise
 
 pytestmark = pytest.mark.usefixtures("seeded")
@@ -57,7 +57,7 @@ def test_wealth_stays_nonnegative_and_fair() -> None:
 
     import numpy as np
 
-    from lapwing.lab.sequential import _stake
+    from lapwing.lab.audit import _stake
 
     for epsilon, delta, rare in ((1.0, 0.0, 0.2), (0.5, 0.1, 0.3), (2.0, 0.01, 0.05)):
         likely, factor = math.exp(epsilon) * rare + delta, math.exp(epsilon)

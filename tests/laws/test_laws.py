@@ -18,7 +18,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lapwing.classroom.sensitivity import global_sensitivity
+from lapwing.classroom.database import global_sensitivity
 from lapwing.errors import Refused
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lapwing.ledger.gate import ForkGuard
 from lapwing.ledger.sqlite_book import Memory, MemoryStore
+from lapwing.ledger.store import ForkGuard
 
 Work = Callable[..., Any]
 

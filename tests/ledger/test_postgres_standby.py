@@ -27,10 +27,10 @@ def ask(ledger: Ledger, **more: Any) -> Any:
 def reserved(url: str) -> set[str | None]:
     """The keys of all charges that a server has. A replica can be read, and serves nothing."""
     from lapwing.ledger.entry import Entry
-    from lapwing.ledger.postgres import opened_to_read
+    from lapwing.ledger.postgres import PostgresStore
     from lapwing.postgres import read_address
 
-    with opened_to_read(read_address(url)) as book:
+    with PostgresStore(read_address(url)).inspecting() as book:
         entries = [Entry.read(row) for row in book.page(None)]
     return {entry.key for entry in entries if entry.kind == "reserve"}
 

@@ -264,7 +264,4 @@ def test_the_rules_know_no_store() -> None:
     users = {path.relative_to(path.parents[1]) for path, text in files.items() if any(name in text for name in stores)}
     own = {"sqlite.py", "postgres.py", "postgres_server.py", "postgres_book.py"}
     surveys = {Path("survey/postgres_store.py")}  # connections to a server are the same; it has no ledger
-    assert {path for path in users if path.name not in own} == {
-        Path("ledger/open.py"),
-        Path("ledger/populations.py"),
-    } | surveys
+    assert {path for path in users if path.name not in own} == {Path("ledger/open.py")} | surveys

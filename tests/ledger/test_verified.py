@@ -18,7 +18,7 @@ NOTHING, TENTH = Cost(Accounting.PURE, 0), Cost(Accounting.PURE, Fraction(1, 10)
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified, "_KNOWN", verified._KnownEntries())
+    monkeypatch.setattr(verified, "_KNOWN", {})
 
 
 def first(note: str = "a") -> Entry:
@@ -34,7 +34,7 @@ def test_an_equal_row_is_the_same_entry() -> None:
 def test_a_row_that_differs_in_one_column_is_not_believed(column: str) -> None:
     """threat:G38 also if it is equal by value, and of another type."""
     entry = first()
-    verified._KNOWN.add(entry)
+    verified._remember(entry)
     place, value = COLUMNS.index(column), getattr(entry, column)
     others = [float(value), True, 2] if column == "seq" else [value + "0", value.encode(), None]
     for other in others:
@@ -55,6 +55,6 @@ def test_no_more_is_remembered_than_said(monkeypatch: pytest.MonkeyPatch) -> Non
     made = [first(str(number)) for number in range(9)]
     for entry in made:
         assert intact(entry.row) == entry
-        assert len(verified._KNOWN._entries) <= 3
-    assert verified._KNOWN.find(made[-1].row) == made[-1]
-    assert verified._KNOWN.find(made[0].row) is None
+        assert len(verified._KNOWN) <= 3
+    assert made[-1] in verified._KNOWN.values()
+    assert made[0] not in verified._KNOWN.values()

@@ -153,7 +153,7 @@ def kill_at_every_step(folder: str) -> dict[str, Any]:
 
         def count(frame: Any, event: str, called: object) -> None:
             nonlocal calls
-            sent = event in ("call", "return") and frame.f_code is Link._execute.__code__
+            sent = event in ("call", "return") and frame.f_code is Link.execute.__code__
             if sent or (event in ("c_call", "c_return") and getattr(called, "__name__", "") in STEPS):
                 calls += 1
                 if calls == step:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms import Gaussian, Laplace, LaplaceMarginals, Marginals, PrefixSums, Ranges, WeightedGaussian
-from lapwing.mechanisms.fitting import Family, mechanisms_for
+from lapwing.mechanisms.cells import Family, mechanisms_for
 from lapwing.mechanisms.keys.threshold import GaussianThreshold
 from lapwing.numbers import root_up
 from lapwing.privacy import ZCDP, Approximate, BoundedRange, Loss, Pure

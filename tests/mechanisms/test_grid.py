@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.grid."""
+"""lapwing.mechanisms.values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.grid import Grid
+from lapwing.mechanisms.values import Grid
 
 REALS = st.floats(-1e6, 1e6)
 

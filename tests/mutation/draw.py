@@ -35,8 +35,7 @@ from trial import PACKAGE, ROOT, OutOfTime, failed_test, first_failure, passes_u
 
 ROOMS = (
     *("numbers.py", "noise", "privacy", "mechanisms", "classroom", "ledger", "curator"),
-    *("plan", "answers", "sql/combining.py", "sql/grouping.py", "sql/joins.py", "sql/per_unit.py", "sql/relation.py"),
-    *("sql/semi_join_rows.py", "sql/unions.py"),
+    *("plan", "answers", "sql/derive.py", "sql/grouping.py", "sql/joins.py", "sql/relation.py"),
 )
 PICTURES = ("answers/picture.py", "answers/chart.py")
 """Where a mark stands in a picture is no answer."""

@@ -48,7 +48,7 @@ LEDGER: tuple[Mutant, ...] = (
         "ledger: every key is new",
         "Ledger.reserve_all",
         "any(earlier)",
-        "not made",
+        "not requests",
         "a retry is not recognised",
         PROMISED,
     ),

@@ -24,7 +24,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a value spreads twice",
-        "_Moments.__init__",
+        "MomentsMechanism._set_noise",
         "rows * GRID",
         "rows * GRID // 2",
         "half the noise",

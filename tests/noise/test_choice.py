@@ -16,8 +16,7 @@ import pytest
 
 from lapwing.noise import choice, sample_choice, sample_heads
 from lapwing.noise.bernoulli import Exponent, Flags, Floats, decide_exp
-from lapwing.noise.bits import BitSource
-from lapwing.noise.uniform import sample_uniform
+from lapwing.noise.bits import BitSource, sample_uniform
 from lapwing.numbers import Enclosure, ball, enclose
 from support import chi
 from support.chi import assert_fits, assert_misfits

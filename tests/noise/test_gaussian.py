@@ -1,4 +1,4 @@
-"""lapwing.noise.gaussian."""
+"""lapwing.noise.block."""
 
 from __future__ import annotations
 

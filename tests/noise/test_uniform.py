@@ -1,4 +1,4 @@
-"""lapwing.noise.uniform."""
+"""lapwing.noise.bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lapwing.errors import Misconfigured
-from lapwing.noise.uniform import sample_uniform, uniform_integer
+from lapwing.noise.bits import sample_uniform, uniform_integer
 from support.chi import assert_fits, assert_misfits, finite
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape

@@ -23,8 +23,8 @@ from lapwing.engines.duckdb_dialect import DUCKDB
 from lapwing.engines.public_values import calculate
 from lapwing.errors import Misconfigured, Refused
 from lapwing.expressions.expression import Column, Expression, Literal
+from lapwing.expressions.operators.base import maybe_nan
 from lapwing.expressions.operators.buckets import MOST_BUCKETS, bucket_label, bucket_number, equal_edges
-from lapwing.expressions.operators.table import maybe_nan
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.to_sqlglot import whole
 from lapwing.expressions.types import Type, type_of

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from lapwing.server.access import ASKING, EVERYONE, NOBODY, OPEN, READING, Access, access_of
 from lapwing.server.app import Door
+from lapwing.server.console.addresses import STEWARDING
+from lapwing.server.routes import ASKING, EVERYONE, NOBODY, OPEN, READING, Access, access_of, signed_in
 from lapwing.server.tokens import Role
 from support.serving import BY_SEX, COUNT, Asked
 
@@ -44,7 +45,31 @@ RIGHTS: dict[tuple[str, str], Access] = {
     ("GET", "/v1/watch"): EVERYONE,
     ("POST", "/v1/watch"): EVERYONE,
 }
-"""Every address, and who may use it."""
+"""Every address for programs, and who may use it."""
+CONSOLE: dict[tuple[str, str], Access] = {
+    ("GET", "/console/static/{name}"): OPEN,
+    ("GET", "/console/sign-in"): OPEN,
+    ("POST", "/console/sign-in"): OPEN,
+    **{
+        ("POST", f"/console/{path}"): signed_in(access)
+        for path, access in (("sign-out", EVERYONE), ("preview", ASKING), ("ask", ASKING), ("people", STEWARDING))
+    },
+    **{
+        ("GET", f"/console{path}{ending}"): signed_in(access)
+        for path, access in (
+            ("", EVERYONE),
+            ("/answers", EVERYONE),
+            ("/budget", EVERYONE),
+            ("/ledger", READING),
+            ("/people", STEWARDING),
+        )
+        for ending in ("", ".json")
+    },
+    ("GET", "/console/answers/{release}"): signed_in(EVERYONE),
+    ("GET", "/console/answers/{release}.{ending}"): signed_in(EVERYONE),
+}
+"""Pages, for who is signed in: test_sessions.py asks them."""
+EVERY = RIGHTS | CONSOLE
 CLOSED = [place for place, access in RIGHTS.items() if not access.is_open]
 PLACES = [*CLOSED, ("POST", "/v1/nothing"), ("GET", "/v1/releases/r" + "0" * 32), ("GET", "/v1/admin")]
 
@@ -66,13 +91,13 @@ def routes_of(asked: Asked) -> dict[tuple[str, str], Access]:
 
 def unsaid(asked: Asked) -> set[tuple[str, str]]:
     """The addresses that do not say who may use them, or that the table of rights does not have."""
-    return {place for place, access in routes_of(asked).items() if place not in RIGHTS or access is NOBODY}
+    return {place for place, access in routes_of(asked).items() if place not in EVERY or access is NOBODY}
 
 
 def test_every_address_of_the_application_says_who_may_use_it(asked: Asked) -> None:
     """gate:G52"""
     assert unsaid(asked) == set()
-    assert routes_of(asked) == RIGHTS
+    assert routes_of(asked) == EVERY
 
 
 @pytest.mark.parametrize("kind", ["address", "several", "mounted"])
@@ -92,7 +117,7 @@ def test_an_address_that_does_not_say_it_is_refused_to_every_role(asked: Asked, 
     method = "POST" if kind == "several" else "GET"
     path = "/v1/rows/" if kind == "mounted" else "/v1/rows"
     assert access_of(route) is NOBODY
-    unsaid = {place for place, access in routes_of(asked).items() if place not in RIGHTS or access is NOBODY}
+    unsaid = {place for place, access in routes_of(asked).items() if place not in EVERY or access is NOBODY}
     assert (
         unsaid
         == {

@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from lapwing.errors import Refused
 from lapwing.expressions.expression import Call, Column, Expression, Key, Operator, Slot, walk
-from lapwing.expressions.operators.table import MOST_DEPTH, OPERATORS, bounds_of
+from lapwing.expressions.operators.base import MOST_DEPTH
+from lapwing.expressions.operators.table import OPERATORS, bounds_of
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.aggregates import FUNCTIONS

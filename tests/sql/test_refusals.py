@@ -16,9 +16,9 @@ from lapwing.plan.plan import make_plan
 from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.question import Question
 from lapwing.privacy import Pure
+from lapwing.sql import parse as sql
 from lapwing.sql import read_sql
-from lapwing.sql import reader as sql
-from lapwing.sql.post_clauses import Known
+from lapwing.sql.from_clause import Names
 from lapwing.sql.split import StatementReader, read_statement
 from support.refusals import attempt
 from support.visits import CANARY, Spy, open_visits, visits_catalog
@@ -358,6 +358,25 @@ def test_refusals_cost_nothing_and_never_reach_the_engine(monkeypatch: pytest.Mo
     assert len(list(curator.ledger.entries())) == before
 
 
+@pytest.mark.parametrize(
+    ("select", "why"),
+    [
+        ("SELECT SUM(ROW_NUMBER() OVER (ORDER BY n)) FROM r", "a window function cannot be used in"),
+        ("SELECT SUM(n) FROM r WHERE RANK() OVER (ORDER BY n) = 1", "a window function cannot be used in"),
+        ("SELECT SUM(ARG_MAX(n, sex)) FROM r", "an aggregate cannot be used in"),
+        ("SELECT n FROM r WHERE MAX(n) > 3", "an aggregate cannot be used in"),
+        ("SELECT n FROM r WHERE sex IN (SELECT sex FROM visits)", "are not supported over released numbers"),
+        ("SELECT SUM(n) FROM r WHERE EXISTS (SELECT 1 FROM visits)", "are not supported over released numbers"),
+    ],
+)
+def test_what_released_numbers_lack_is_named(select: str, why: str) -> None:
+    refused = attempt(
+        read_statement, f"WITH r AS (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) {select}", CATALOG
+    )
+    assert isinstance(refused, Refused)
+    assert why in refused.why
+
+
 LONG = {
     "10,000 parentheses": "SELECT COUNT(*) FROM visits WHERE " + "(" * 10_000 + "age = 1" + ")" * 10_000,
     "10,000 NOT": "SELECT COUNT(*) FROM visits WHERE " + "NOT " * 10_000 + "sick",
@@ -402,6 +421,17 @@ def test_huge_questions_are_refused_in_bounded_time(name: str) -> None:
     start = time.process_time()
     assert "Nothing was charged" in str(refusal(LONG[name]))
     assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("text", [*G19, *G21, *(text for name, text in LONG.items() if "WITH" in name)])
+def test_the_tokens_of_a_question_stand_for_no_more_parts_than_its_tree_has(text: str) -> None:
+    """So counting tokens refuses only what the tree would be refused for."""
+    try:
+        parts = sum(1 for tree in sqlglot.parse(text, read="duckdb") if tree for _ in tree.walk())
+    except (sqlglot.errors.SqlglotError, ValueError):
+        return
+    tokens = sql.DIALECT.tokenize(text)
+    assert sum(sql._LEAST_PARTS.get(token.token_type, 0) for token in tokens) <= parts + 1
 
 
 WORDS = ["SELECT", "COUNT(*)", "FROM", "visits", "WHERE", "age", "sex", "(", ")", ",", "=", "'x'", "1", "GROUP BY", "*",
@@ -449,7 +479,7 @@ def test_only_known_modifiers_pass() -> None:
     statement = sqlglot.parse_one("SELECT COUNT(*) FROM visits", read="duckdb")
     statement.args["tomorrow"] = True
     with pytest.raises(Exception, match="`tomorrow` is not supported"):
-        StatementReader(CATALOG).query(statement, Known(sql.Names(CATALOG, {})), "the question", inside=False)
+        StatementReader(CATALOG).query(statement, Names(CATALOG), "the question", inside=False)
 
 
 @pytest.mark.parametrize("level", ["1.5", "-0.1", "age", "NULL", "[0.5, 0.9]"])

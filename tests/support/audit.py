@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lapwing.lab.audit import audit_outputs
-from lapwing.lab.claim import Claim
 from lapwing.lab.outputs import Outputs
-from lapwing.lab.report import Audit
+from lapwing.lab.report import Audit, Claim
 
 
 def audit_profile(left: Outputs, right: Outputs, profile: Iterable[tuple[float, float]]) -> Audit:

@@ -12,10 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.expressions.expression import Call, Column, Expression, Literal, Operator
-from lapwing.expressions.operators.table import (
-    call,
-    maybe_nan,
-)
+from lapwing.expressions.operators.base import call, maybe_nan
 from lapwing.expressions.types import Type
 
 HOSTILE: dict[Type, tuple[pa.DataType, list[Any]]] = {

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from lapwing.cli.opened import ledger_at
+from lapwing.cli.options import ledger_at
 from lapwing.ledger import Ledger
 from lapwing.server.tokens import TokenBook
 from support.quick import LAPWING

@@ -19,9 +19,8 @@ from lapwing.noise.bits import SYSTEM, BitSource
 from lapwing.sockets import listen
 from lapwing.survey import Survey, public_description, randomize
 from lapwing.survey.report_store import SurveyStore
-from lapwing.survey.serving import settings
 from lapwing.survey.sqlite_store import SqliteSurveyStore
-from lapwing.survey.survey_app import make_app
+from lapwing.survey.survey_app import make_app, settings
 from lapwing.survey.wire import message_text
 
 

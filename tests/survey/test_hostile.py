@@ -98,7 +98,7 @@ def test_a_connection_without_a_whole_request_is_closed(
     asked: Survey, tmp_path: Path, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Phones that left the network, and clients that send half a request, take no place for long."""
-    monkeypatch.setattr("lapwing.survey.serving.SLOWEST", 0.2)
+    monkeypatch.setattr("lapwing.survey.survey_app.SLOWEST", 0.2)
     with serving(asked, tmp_path) as served:
         port = int(served.url.rsplit(":", 1)[1].strip("/"))
         with socket.create_connection(("127.0.0.1", port), timeout=10) as line:

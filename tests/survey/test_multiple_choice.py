@@ -20,13 +20,13 @@ SHAPES = {"an option each": (2, 3), "a bit each": (3, 2), "sets": (1, 5)}
 
 
 def asked(many: int, epsilon: Fraction = Fraction(1)) -> Several:
-    return Several(id="q", text="?", epsilon=epsilon, listed=tuple(LETTERS[:many]))
+    return Several(id="q", text="?", epsilon=epsilon, options=tuple(LETTERS[:many]))
 
 
 def designed(question: Several, shape: tuple[int, int]) -> Several:
     """The same question by a design of our choice."""
-    made = Several(id=question.id, text=question.text, epsilon=question.epsilon, listed=question.listed)
-    found = [one for one in designs(question.epsilon, len(question.listed)) if (one.items, one.symbols) == shape]
+    made = Several(id=question.id, text=question.text, epsilon=question.epsilon, options=question.options)
+    found = [one for one in designs(question.epsilon, len(question.options)) if (one.items, one.symbols) == shape]
     made.__dict__["design"] = found[0]
     return made
 
@@ -116,13 +116,13 @@ def test_hostile_respondents_move_a_share_by_no_more_than_stated() -> None:
 
 def test_sets_have_a_joint_table_and_sampled_options_say_why_not() -> None:
     sets = designed(asked(2), SHAPES["sets"])
-    assert sets.joint_protocol().values == ("None of these", "a", "b", "a + b", NO_ANSWER)
-    assert sets.joint_protocol().size == sets.program().size
+    assert sets.protocol.values == ("None of these", "a", "b", "a + b", NO_ANSWER)
+    assert sets.protocol.size == sets.program().size
     with pytest.raises(Misconfigured, match="question of its own"):
-        asked(4).joint_protocol()
+        _ = asked(4).protocol
 
 
 def test_too_many_or_equal_options_are_refused() -> None:
     for listed in (("a",), tuple(map(str, range(17))), ("a", "A "), ("a", "no answer"), ("a", " ")):
         with pytest.raises(Misconfigured, match="options"):
-            Several(id="q", text="?", epsilon=Fraction(1), listed=listed)
+            Several(id="q", text="?", epsilon=Fraction(1), options=listed)

@@ -62,11 +62,11 @@ SMALL: dict[str, tuple[SurveyQuestion, int, int]] = {
     "yes-no": (asked(YesNo), 6, 3),
     "yes-no, little epsilon": (asked(YesNo, Fraction(1, 4)), 8, 3),
     "two coins": (asked(Coins, LN_3), 6, 2),
-    "one of 5": (asked(OneOf, listed=letters(5)), 6, 6),
-    "one of 2, by bits": (asked(Marked, listed=letters(2)), 4, 8),
-    "several, an option each": (asked(Several, listed=letters(2)), 6, 6),
-    "several, a bit each": (asked(Several, Fraction(1, 2), listed=letters(4)), 6, 10),
-    "several, as sets": (asked(Several, Fraction(5), listed=letters(3)), 10, 9),
+    "one of 5": (asked(OneOf, options=letters(5)), 6, 6),
+    "one of 2, by bits": (asked(Marked, options=letters(2)), 4, 8),
+    "several, an option each": (asked(Several, options=letters(2)), 6, 6),
+    "several, a bit each": (asked(Several, Fraction(1, 2), options=letters(4)), 6, 10),
+    "several, as sets": (asked(Several, Fraction(5), options=letters(3)), 10, 9),
     "number, two points": (asked(Numeric, low=Fraction(0), high=Fraction(7)), 6, 3),
     "number, four points": (asked(Numeric, Fraction(2), high=Fraction(8), declared_points=4), 7, 5),
 }
@@ -132,7 +132,7 @@ def test_a_program_reads_the_same_words_whatever_the_answer(name: str) -> None:
 @pytest.mark.parametrize("many", [2, 5, 12])
 def test_the_same_words_give_the_reports_of_collect(many: int) -> None:
     """Direct and unary encoding in collect/ and the program of the browser agree word by word."""
-    question = asked(OneOf, Fraction(1, 2) if many == 12 else ONE, listed=letters(many))
+    question = asked(OneOf, Fraction(1, 2) if many == 12 else ONE, options=letters(many))
     program, protocol = question.program(), question.protocol
     assert isinstance(protocol, UnaryEncoding if many == 12 else DirectEncoding)
     stream = SeededBits(many)
@@ -152,7 +152,7 @@ def test_words_at_a_threshold_fall_on_its_right_side() -> None:
 
 
 def test_the_item_is_drawn_without_looking_at_the_answer() -> None:
-    question = asked(Several, Fraction(1, 2), listed=letters(4))
+    question = asked(Several, Fraction(1, 2), options=letters(4))
     program = question.program().to_dict()
     words = [[int(word) for word in SeededBits(seed).words(2, 64)] for seed in range(50)]
     items = [{run(program, answer, pair) // 2 for answer in (None, *range(16))} for pair in words]

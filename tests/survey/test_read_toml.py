@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lapwing.cli.survey_draft import DRAFT
+from lapwing.cli.survey import DRAFT
 from lapwing.errors import Misconfigured
 from lapwing.survey import parse_survey, public_description, read_survey
 from lapwing.survey.definition import decimal_text

@@ -171,7 +171,7 @@ def test_a_label_is_no_formula_in_a_spreadsheet() -> None:
     from lapwing.survey.survey_question import OneOf
 
     asked = survey("overtime")
-    question = OneOf(id="overtime", text="?", epsilon=Fraction(1), listed=("=1+1", "-5", "@x"))
+    question = OneOf(id="overtime", text="?", epsilon=Fraction(1), options=("=1+1", "-5", "@x"))
     hostile = Survey(title="t", run_by="r", contact="c", questions=(question,), epsilon=Fraction(1), report_from=1)
     text = results(hostile, [b"\0"] * 3).to_csv()
     assert "'=1+1" in text

@@ -18,9 +18,8 @@ import pytest
 from lapwing.errors import Misconfigured, StoreFailed
 from lapwing.ledger.postgres_server import Link
 from lapwing.postgres import read_address
-from lapwing.survey.open_store import open_survey_store
 from lapwing.survey.postgres_store import _MIX_EVERY, PostgresSurveyStore
-from lapwing.survey.report_store import Invited, Kept, SurveyStore, hash_code, make_code
+from lapwing.survey.report_store import Invited, Kept, SurveyStore, hash_code, make_code, open_survey_store
 from lapwing.survey.sqlite_store import _CHECKPOINT_EVERY, SqliteSurveyStore
 from lapwing.survey.sqlite_store import _MIX_EVERY as _MIX_FILE_EVERY
 from support.members import implementing, lacking, plant

@@ -20,10 +20,9 @@ from starlette.routing import Route
 
 from lapwing.errors import StoreFailed
 from lapwing.survey import Survey
-from lapwing.survey.rate_limit import RateLimit, network_of
 from lapwing.survey.report_store import Invited, Kept, hash_code, make_code
 from lapwing.survey.sqlite_store import SqliteSurveyStore
-from lapwing.survey.survey_app import make_app
+from lapwing.survey.survey_app import RateLimit, make_app, network_of
 from lapwing.survey.wire import message_length, public_description
 from support.survey_server import Client, message
 from support.surveys import survey

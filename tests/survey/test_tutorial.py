@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lapwing.cli.survey_draft import DRAFT
+from lapwing.cli.survey import DRAFT
 from lapwing.survey import parse_survey, public_description
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,11 +21,13 @@ def test_the_numbers_of_the_tutorial_are_those_of_the_draft() -> None:
     described = public_description(parse_survey(DRAFT))
     first = described["questions"][0]
     assert (first["kind"], first["epsilon"], described["epsilon"]) == ("yes-no", "1", "4.5")
-    assert f"of 100 people who would say yes {first['odds']['truth']} reports say yes" in PAGE
-    assert f"of 100 who would say no {first['odds']['other']} do" in PAGE
+    truth, other = first["odds"]["truth"], first["odds"]["other"]
+    assert f"{truth} of 100 people who would say yes report yes, and so do {other} of 100 who would say no" in PAGE
+    assert f"who would say yes to the first question, {truth} report yes" in PAGE
+    assert f"of 100 who would say no, {other} report yes" in PAGE
     assert "privacy loss of epsilon = 4.5" in PAGE
     large = parse_survey(DRAFT.replace("epsilon = 1\n", "epsilon = 5\n", 1).replace("epsilon = 4.5", "epsilon = 8.5"))
-    assert f"{large.questions[0].odds['truth']} of 100 reports are the truth" in PAGE
+    assert f"{large.questions[0].odds['truth']} of 100 reports are true" in PAGE
 
 
 def test_every_picture_is_there_and_small() -> None:

@@ -7,22 +7,24 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Self
 
-from lapwing.answers.clipping_notes import check_facts, cut_note, left_out
 from lapwing.answers.columns import present, unanswered
-from lapwing.answers.formats import price, to_dict
-from lapwing.answers.phrases import asked, condition
+from lapwing.answers.formats import label, price, to_dict
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular, paid, price_line
-from lapwing.answers.warnings import none_shown
+from lapwing.answers.warnings import check_facts, cut_note, left_out, none_shown
+from lapwing.expressions.expression import Column, Expression, Key
+from lapwing.expressions.phrases import expression_text, shorten
 from lapwing.numbers import Number
 from lapwing.plan.add_noise import Released
 from lapwing.plan.bounds_search import SearchResult
 from lapwing.plan.key_selection import selection_words, units_needed
 from lapwing.plan.plan import MADE_UP, Plan
+from lapwing.plan.question import Question
 from lapwing.plan.units_exceeding import Checked
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.phrases import percent
 
+_LONGEST = 150  # characters of a condition
 _NOT_COVERED = "Intervals do not cover what that cuts."
 
 
@@ -40,7 +42,7 @@ class Release(Tabular):
     found: tuple[SearchResult, ...] = field(default=(), kw_only=True)
     """Bounds and limits that were found privately for it, now or before."""
     check: Checked | None = field(default=None, kw_only=True)
-    """How many units exceed its limits, as far as a check told, now or before."""
+    """How many units exceed its limits, as far as a check shows, now or before."""
     nothing: str = field(default="", kw_only=True)
     """Why there is no answer: a search found nothing to rely on. Then all numbers are NULL, and `entry` is its own."""
     bought: str = field(default="", kw_only=True)
@@ -52,7 +54,6 @@ class Release(Tabular):
         return cls(**{field.name: getattr(other, field.name) for field in fields(Release)}, **more)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
-        """The answer with intervals at this confidence, per number or for all rows of a column together."""
         level, question = self._level(confidence), self.plan.question
         return AnswerTable(
             tuple(self._columns(level, simultaneous=simultaneous)),
@@ -74,7 +75,6 @@ class Release(Tabular):
         return present(self.plan, self.released, confidence, simultaneous=simultaneous)
 
     def to_dict(self) -> dict[str, Any]:
-        """Rows with intervals, price and methods, ready for JSON."""
         return to_dict(replace(self.table(), facts=self.facts))
 
     def facts(self) -> dict[str, Any]:
@@ -85,13 +85,15 @@ class Release(Tabular):
             "measures": self.measures(),
             "unit": self.plan.table.unit or "one row",
             "limits": {"rows_per_unit": self.plan.table.row_limit, "groups_per_unit": self.plan.groups_per_unit},
-            "found": [_described_search(found) for found in self.found],
+            "found": [
+                {"what": str(result), "epsilon": float(result.epsilon), "relied_on": not result.is_nothing}
+                for result in self.found
+            ],
             "check": check_facts(self.check, self.confidence),
             "methods": self.methods(),
         }
 
     def measures(self) -> list[dict[str, Any]]:
-        """Mechanism, scale and bounds of each measure."""
         return [] if self.nothing else describe(self.plan)
 
     def methods(self) -> str:
@@ -104,24 +106,25 @@ class Release(Tabular):
         if self.nothing:
             return " ".join([*self._made_up(), f"{self._found()}{self.nothing} "])
         if self.plan.outline.is_declared:
-            said = f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
-            return " ".join([*self._made_up(), said])
+            keys = f"The keys are public, as declared for `{table.name}` (version {table.version}). No row was read."
+            return " ".join([*self._made_up(), keys])
         unit = "one row" if table.unit is None else f"all rows of one `{table.unit}`"
         outline = self.plan.outline
         limits = "".join(f" {note}" for note in (*outline.undeclared, *outline.notes, *self._check()))
         return (
             f"{subject} are differentially private for adding or removing {unit} of `{table.name}` "
             f"(version {table.version}) at a price of {self.plan.loss}.{limits} {'. '.join(noise)}. "
-            f"{self._covered(condition)}{self._found()}{self._check_price()}"
+            f"{self._covered(condition)}{self._found()}"
+            f"{'' if self.check is None else f'Limits were checked at {self.check.result.loss}. '}"
         )
 
     def _found(self) -> str:
         """What was found privately before the answer, and its price."""
-        found = "".join(f"Found privately at {one.loss}: {one}. " for one in self.found if not one.is_nothing)
-        return f"{found}{_NOT_COVERED} " if found else ""
+        results = "".join(f"Found privately at {r.loss}: {r}. " for r in self.found if not r.is_nothing)
+        return f"{results}{_NOT_COVERED} " if results else ""
 
     def _covered(self, condition: str = "") -> str:
-        """What intervals promise, if there is one."""
+        """What the intervals promise, if there are any."""
         shown = [column for column in self.columns if column.low is not None]
         if not shown:
             return ""
@@ -133,78 +136,81 @@ class Release(Tabular):
         return f"Intervals cover the clipped statistic with {level}, {each}{more}{condition}. "
 
     def _notes(self) -> tuple[str, ...]:
-        """What is said below the rows."""
-        found = self._found().strip()
         if self.plan.outline.is_declared:
             return (*self._made_up(), "Every public key is listed, whether or not a row has it.")
-        if self.nothing:
-            return (*self._made_up(), *filter(None, (found, self.nothing)))
-        none = [none_shown(self.plan.selection)] if self._shows_nothing() else []
-        said = (*((found,) if found else ()), *none, *self.plan.outline.notes, *self._check())
-        return tuple(dict.fromkeys((*self._made_up(), *said)))
+        notes = [self._found().strip(), self._nothing()]
+        if not self.nothing:
+            notes += [*self.plan.outline.notes, *self._check()]
+        return tuple(dict.fromkeys((*self._made_up(), *filter(None, notes))))
 
     def _warnings(self) -> tuple[str, ...]:
         """The notes shown below the rows: why the answer is useless, or what is cut."""
-        if none := self.nothing or (none_shown(self.plan.selection) if self._shows_nothing() else ""):
-            return (*self._made_up(), none)
-        found = "; ".join(one.words for one in self.found)
-        clipped = f"Found privately: {found}. {_NOT_COVERED}" if found else ""
+        if nothing := self._nothing():
+            return (*self._made_up(), nothing)
+        results = "; ".join(result.words for result in self.found)
+        clipped = f"Found privately: {results}. {_NOT_COVERED}" if results else ""
         cut = "" if self.check is None else cut_note(self.plan.question, self.check, self.confidence)
         return (*self._made_up(), *filter(None, [clipped, cut]))
 
     def _made_up(self) -> tuple[str, ...]:
         return (MADE_UP,) if self.plan.table.made_up else ()
 
-    def _shows_nothing(self) -> bool:
-        """Whether keys were selected and none was shown."""
-        return self.plan.selection is not None and not self.released.keys[0].size
+    def _nothing(self) -> str:
+        """Why no number is known, or no group is shown; empty if neither is so."""
+        hidden = self.plan.selection is not None and not self.nothing and not self.released.keys[0].size
+        return none_shown(self.plan.selection) if hidden else self.nothing
 
     def _check(self) -> tuple[str, ...]:
-        """How much its limits cut, as far as a check told."""
         return () if self.check is None else (left_out(self.plan.question, self.check, self.confidence),)
-
-    def _check_price(self) -> str:
-        return "" if self.check is None else f"Limits were checked at {self.check.result.loss}. "
 
 
 def declared_answer(plan: Plan, nothing: Cost, confidence: Fraction) -> Release:
-    """The public keys of a question that asks for nothing else: read off the plan, so there is no entry either."""
+    """The public keys of a question that asks for nothing else: read off the plan, without an entry."""
     return Release(plan, Released((), ()), nothing, 0, confidence)
 
 
 def null_answer(plan: Plan, found: Sequence[SearchResult], cost: Cost, confidence: Fraction, why: str) -> Release:
-    """What a question is told whose search found nothing to rely on: every number is NULL."""
-    entry = max(one.entry for one in found if one.is_nothing)
+    """The answer to a question whose search found nothing to rely on: every number is NULL."""
+    entry = max(result.entry for result in found if result.is_nothing)
     return Release(plan, Released((), ()), cost, entry, confidence, found=tuple(found), nothing=why)
 
 
-def _described_search(found: SearchResult) -> dict[str, Any]:
-    return {"what": str(found), "epsilon": float(found.epsilon), "relied_on": not found.is_nothing}
+def asked(question: Question) -> str:
+    """What was asked, in a few words; a computed key has the name of its column in the answer."""
+    names = {o.expression.index: o.name for o in question.outputs if isinstance(o.expression, Key)}
+    by = [
+        key.name if isinstance(key, Column) else names.get(index) or shorten(expression_text(key))
+        for index, key in enumerate(question.keys)
+    ]
+    numbers = ", ".join(aggregate.words() for aggregate in question.aggregates)
+    return f"{numbers} of {question.table.name}" + (f" by {', '.join(by)}" if by else "")
+
+
+def condition(where: Expression) -> str:
+    """Which rows count, in one line, cut short if it is long."""
+    return shorten(label(f"where {expression_text(where)}"), _LONGEST)
 
 
 def describe(plan: Plan) -> list[dict[str, Any]]:
     """Mechanism, scale and bounds of each measure: functions of the plan, not of the data."""
-    return [_described(plan, index) for index in range(len(plan.measures))] + _selected(plan)
+    described = [_describe(plan, index) for index in range(len(plan.measures))]
+    if plan.selection is None:
+        return described
+    half, most = units_needed(plan.selection)
+    name, loss = type(plan.selection).__name__, str(plan.selection.loss)
+    keys = {"aggregates": ["keys"], "mechanism": name, "loss": loss, "units_for_half": half, "units_for_95": most}
+    return [*described, keys]
 
 
-def _described(plan: Plan, index: int) -> dict[str, Any]:
+def _describe(plan: Plan, index: int) -> dict[str, Any]:
     measure, share = plan.measures[index], plan.prices.measures[index]
-    asked = {"aggregates": _asked(plan, index), "bounding": str(measure.kind)}
+    asked = {"aggregates": _aggregates(plan, index), "bounding": str(measure.kind)}
     if measure.mechanism is None:
         return {**asked, "mechanism": "selection of the keys"}
     return {**asked, **measure.kind.describe(measure, share)}
 
 
-def _selected(plan: Plan) -> list[dict[str, Any]]:
-    if plan.selection is None:
-        return []
-    half, most = units_needed(plan.selection)
-    name, loss = type(plan.selection).__name__, str(plan.selection.loss)
-    return [{"aggregates": ["keys"], "mechanism": name, "loss": loss, "units_for_half": half, "units_for_95": most}]
-
-
-def _asked(plan: Plan, index: int) -> list[str]:
-    """The aggregates that are read off this measure."""
+def _aggregates(plan: Plan, index: int) -> list[str]:
     pairs = zip(plan.question.aggregates, plan.outline.readings, strict=True)
     return [aggregate.words() for aggregate, reading in pairs if reading.measure == index]
 
@@ -213,6 +219,6 @@ def _methods(plan: Plan) -> list[str]:
     words = []
     for index, measure in enumerate(plan.measures):
         counted = measure.mechanism is None
-        made = "the noisy counts of the selection are shown" if counted else measure.kind.methods(measure)
-        words.append(f"For {' and '.join(_asked(plan, index))} {made}")
+        noise = "the noisy counts of the selection are shown" if counted else measure.kind.methods(measure)
+        words.append(f"For {' and '.join(_aggregates(plan, index))} {noise}")
     return words if plan.selection is None else [*words, selection_words(plan.selection)]

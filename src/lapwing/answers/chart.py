@@ -1,7 +1,4 @@
-"""Draws a picture with matplotlib: no pyplot, and the settings of the caller neither matter nor change.
-
-Names and keys are drawn as they are; a dollar sign starts no formula.
-"""
+"""Draws a picture with matplotlib: no pyplot, and the settings of the caller neither matter nor change."""
 
 from __future__ import annotations
 
@@ -23,27 +20,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from lapwing.answers.picture import Marks, Panel, Picture, Shape
+from lapwing.answers.picture import BLUE, COLOURS, GREY, INK, PALE, STYLE, Marks, Panel, Picture, Shape
 
-COLOURS = ("#1b6ca8", "#c8553d", "#5b8c5a", "#a9bccb")
-BLUE, PALE = "#1b6ca8", "#d9e3ea"
-INK, GREY = "#22303a", "#66747e"
-
-_STYLE: dict[str, Any] = {
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.labelcolor": GREY,
-    "axes.edgecolor": "#9aa7b0",
-    "axes.axisbelow": True,
-    "grid.color": PALE,
-    "grid.linewidth": 0.7,
-    "xtick.color": GREY,
-    "ytick.color": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
 _LONGEST = 34  # characters of a label
 
 
@@ -57,16 +35,14 @@ class Chart(Figure):
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes the figure as PNG or SVG, by the end of the path."""
     _write(figure, path, path.suffix.lower()[1:], dpi=170)
 
 
-def drawn(picture: Picture) -> Figure:
-    """The picture as a figure."""
+def draw(picture: Picture) -> Figure:
     with mpl.rc_context():
         mpl.rcdefaults()
         settings: Any = mpl.rcParams
-        settings.update(_STYLE)
+        settings.update(STYLE)
         columns, width, below = _size(picture)
         title = _wrapped(picture.title, int(10 * width), 4)
         condition = _wrapped(picture.condition, int(15 * width), 2) if picture.condition else []
@@ -94,12 +70,8 @@ def _size(picture: Picture) -> tuple[int, float, float]:
     if picture.shape is Shape.LINES:
         return columns, 7.6 if columns == 1 else 10.5, rows * (3.2 if columns == 1 else 2.3)
     bars = len(picture.labels) * (1 + 0.6 * (len(picture.panels[0].marks) - 1))
-    return columns, {1: 7.6, 2: 9.6, 3: 11.5}[columns], rows * (max(bars, 1) * _pitch(picture) + 0.75)
-
-
-def _pitch(picture: Picture) -> float:
-    """Inches for a bar and the space around it: the more bars, the less."""
-    return float(np.interp(len(picture.labels), [4, 12, 40, 100], [0.44, 0.33, 0.22, 0.17]))
+    pitch = float(np.interp(len(picture.labels), [4, 12, 40, 100], [0.44, 0.33, 0.22, 0.17]))  # the more, the narrower
+    return columns, {1: 7.6, 2: 9.6, 3: 11.5}[columns], rows * (max(bars, 1) * pitch + 0.75)
 
 
 def _header(figure: Figure, picture: Picture, title: list[str], condition: list[str], subtitle: list[str]) -> None:
@@ -113,7 +85,7 @@ def _header(figure: Figure, picture: Picture, title: list[str], condition: list[
         figure.text(left, at, _plain(line), va="top", in_layout=False, fontsize=9, color=colour)
         at -= 0.19 / height
     if picture.colours:
-        names = [_plain(_short(f"{picture.colours}: {marks.name}")) for marks in picture.panels[0].marks]
+        names = [_text(f"{picture.colours}: {marks.name}") for marks in picture.panels[0].marks]
         legend = figure.legend(
             [Patch(color=colour) for colour in COLOURS[: len(names)]], names,
             loc="upper left", bbox_to_anchor=(left, at - 0.05 / height), ncols=len(names), frameon=False,
@@ -123,40 +95,33 @@ def _header(figure: Figure, picture: Picture, title: list[str], condition: list[
 
 
 def _caption(figure: Figure, lines: list[str]) -> None:
-    """What to know of the whole answer, below the panels."""
     width, height = figure.get_size_inches()
-    for place, line in enumerate(reversed(lines)):
-        at = (0.12 + 0.19 * place) / height
+    for row, line in enumerate(reversed(lines)):
+        at = (0.12 + 0.19 * row) / height
         figure.text(0.12 / width, at, _plain(line), va="bottom", in_layout=False, fontsize=9, color=GREY)
 
 
 def _body(figure: Figure, picture: Picture, columns: int) -> None:
     panels = picture.panels
     bars, lines = picture.shape is Shape.BARS, picture.shape is Shape.LINES
-    grid = figure.subplots(
-        ceil(len(panels) / columns),
-        columns,
-        squeeze=False,
-        sharex=lines or (bars and picture.one_scale),
-        sharey=bars or (lines and picture.one_scale),
-    )
-    draw = {Shape.POINTS: _point, Shape.BARS: _bars, Shape.LINES: _lines}[picture.shape]
+    across, down = lines or (bars and picture.one_scale), bars or (lines and picture.one_scale)
+    grid = figure.subplots(ceil(len(panels) / columns), columns, squeeze=False, sharex=across, sharey=down)
+    draw_panel = {Shape.POINTS: _point, Shape.BARS: _bars, Shape.LINES: _lines}[picture.shape]
     for at, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
         if len(panels) > 1 or picture.shape is not Shape.POINTS:
-            axes.set_title(_plain(_short(panel.title)), pad=8)
+            axes.set_title(_text(panel.title), pad=8)
         if not any(marks.places for marks in panel.marks):
             _say(axes, "no rows")
             continue
-        draw(axes, picture, panel)
+        draw_panel(axes, picture, panel)
         if at + columns >= len(panels):  # nothing below it
             axes.tick_params(labelbottom=True)
-            axes.set_xlabel(_plain(_short(picture.along)) if lines else "")
+            axes.set_xlabel(_text(picture.along) if lines else "")
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
 
 
 def _point(axes: Axes, _: Picture, panel: Panel) -> None:
-    """One number with its interval."""
     (marks,) = panel.marks
     value, low, high = (float(side[0]) for side in (marks.values, marks.low, marks.high))
     if np.isnan(value):
@@ -169,8 +134,7 @@ def _point(axes: Axes, _: Picture, panel: Panel) -> None:
     axes.annotate(text, (value, 0), (0, 8), textcoords="offset points", ha="center", fontweight="bold")
     reach = (high - low) if high > low else max(abs(value), 1.0) / 10
     axes.set_xlim(float(np.nanmin([value, low])) - reach / 2, float(np.nanmax([value, high])) + reach / 2)
-    axes.set_ylim(-1, 1.6)
-    axes.set_yticks([])
+    axes.set(ylim=(-1, 1.6), yticks=[])
     axes.spines["left"].set_visible(False)
     _number_axis(axes.xaxis, 6)
 
@@ -193,35 +157,28 @@ def _bars(axes: Axes, picture: Picture, panel: Panel) -> None:
             _write_values(axes, marks, places)
     axes.axvline(0, color=INK, lw=0.8)
     axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.set_yticks(range(len(labels)), [_plain(_short(text)) for text in labels])
+    axes.set_yticks(range(len(labels)), [_text(text) for text in labels])
     axes.tick_params(axis="y", length=0, labelsize=9.5 if len(labels) <= 40 else 7.5)
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.16 if written else 0.05)
     axes.grid(axis="x")
     if axes.get_subplotspec().is_first_col():  # type: ignore[union-attr]
-        over: dict[str, Any] = {
-            "xycoords": "axes fraction",
-            "textcoords": "offset points",
-            "ha": "right",
-            "color": GREY,
-        }
-        axes.annotate(_plain(_short(picture.along)), (0, 1), (-6, 8), **over)  # above the labels
+        over: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}  # above the labels
+        axes.annotate(_text(picture.along), (0, 1), (-6, 8), ha="right", color=GREY, **over)
     _number_axis(axes.xaxis, 5)
 
 
 def _whiskers(axes: Axes, marks: Marks, places: Any, cap: float) -> None:
-    """Intervals across the ends of bars, with a light edge that keeps them visible on the bar."""
-    known = ~np.isnan(marks.low) & ~np.isnan(marks.high)
-    reach = np.maximum([marks.values - marks.low, marks.high - marks.values], 0)[:, known]
+    bounded = ~np.isnan(marks.low) & ~np.isnan(marks.high)
+    reach = np.maximum([marks.values - marks.low, marks.high - marks.values], 0)[:, bounded]
     for colour, extra in (("white", 1.4), (INK, 0.0)):
         axes.errorbar(
-            marks.values[known], places[known], xerr=reach, fmt="none", ecolor=colour,
+            marks.values[bounded], places[bounded], xerr=reach, fmt="none", ecolor=colour,
             elinewidth=1.1 + extra, capthick=1.1 + extra, capsize=cap + extra / 2, alpha=0.75 if extra else 1,
         )  # fmt: skip
 
 
 def _write_values(axes: Axes, marks: Marks, places: Any) -> None:
-    """The number itself, to the right of its bar and whisker."""
     after = digits(marks)
     for place, value, high in zip(places, marks.values, marks.high, strict=True):
         text, end = ("NULL", 0.0) if np.isnan(value) else (number(value, after), float(np.nanmax([value, high, 0.0])))
@@ -229,7 +186,6 @@ def _write_values(axes: Axes, marks: Marks, places: Any) -> None:
 
 
 def _lines(axes: Axes, _: Picture, panel: Panel) -> None:
-    """A line with a band for each colour."""
     for marks, colour in zip(panel.marks, COLOURS, strict=False):
         places = [float(place) if isinstance(place, Fraction) else place for place in marks.places]
         axes.fill_between(places, marks.low, marks.high, color=colour, alpha=0.2, lw=0)
@@ -262,7 +218,6 @@ def digits(marks: Marks) -> int:
 
 
 def number(value: float, decimals: int) -> str:
-    """A released number beside its mark."""
     return f"{value:.4g}" if abs(value) >= 1e9 else f"{value:,.{decimals}f}"
 
 
@@ -275,8 +230,8 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
     return textwrap.wrap(text, width, max_lines=most, placeholder=" …") or [""]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def _text(text: str) -> str:
+    return _plain(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
 def _plain(text: str) -> str:

@@ -1,22 +1,23 @@
 """Above the aggregation: from released numbers to the columns of the answer. All of it is post-processing, and free.
 
-Intervals. A released number has its own (`intervals_of`). A column computed from m released numbers takes each of them
+A released number has its own interval (`intervals_of`). A column computed from m released numbers takes each of them
 at confidence 1 - (1 - c) / m, so that all m hold together with probability c at least, and carries the box of intervals
-through the arithmetic (interval_arithmetic.py). Where that gives no bound the interval is missing and `reason` says
-why. Intervals are made for every group. HAVING, LIMIT and conditions choose by noisy numbers, and what they choose is
-what had lucky noise: a number that was chosen by gets intervals that hold for all groups together, whatever is asked.
-Other numbers have noise of their own, which the choice does not depend on; theirs hold as they do without it.
+through the arithmetic (interval_arithmetic.py). Where that gives no bound, `reason` says why. HAVING, LIMIT and
+conditions choose by noisy numbers, and prefer lucky noise: a number that was chosen by gets intervals that hold for all
+groups together, whatever is asked. Other numbers have independent noise, and keep their intervals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
-from lapwing.answers.interval_arithmetic import box_of, exactly, shown_box
-from lapwing.answers.table import AnswerColumn
+from lapwing.answers.interval_arithmetic import box_of, exactly
+from lapwing.answers.table import AnswerColumn, numbers, shown_box
 from lapwing.arrays import Array, objects
 from lapwing.engines.public_values import calculate, name_of
 from lapwing.errors import Bug
@@ -32,6 +33,7 @@ from lapwing.plan.plan import Plan
 _UNBOUNDED = (
     "an interval for all groups together must be planned for their number, which is not known before keys are selected"
 )
+_LACKS_INTERVALS = attrgetter("lacks_intervals")
 UNFOUND = "NULL: a search found nothing to rely on"
 _INSIDE = "approximate: an extreme quantile, inside the outermost value; far inside where there are few rows"
 
@@ -53,10 +55,7 @@ def intervals_of(
 
 
 def half_width(measure: Measure, statistic: str, confidence: Fraction, *, rows: int | None = None) -> Fraction | None:
-    """Half the width of the interval before asking; of a mean, if there are at least so many rows in the group.
-
-    None where nothing can be said beforehand.
-    """
+    """Half the width of the interval before asking, of a mean in groups of at least `rows` rows; None if unknown."""
     return None if measure.mechanism is None else measure.kind.half_width(measure, statistic, confidence, rows)
 
 
@@ -69,9 +68,9 @@ def present(plan: Plan, released: Released, confidence: Fraction, *, simultaneou
 
 
 def unanswered(plan: Plan) -> list[AnswerColumn]:
-    """The columns of a question without an answer: NULL for every number, beside the public keys.
+    """The columns of a question without an answer: NULL for every number, beside the public keys, whatever HAVING says.
 
-    No group is left out by HAVING, since none of its numbers is known. Keys that are not public are one row of NULLs.
+    Keys that are not public are one row of NULLs.
     """
     none = tuple(np.full(1, None, object) for _ in plan.question.keys) if plan.outline.domain is None else ()
     above = _Above(plan, Released(none, ()), Fraction(1, 2), False)
@@ -104,51 +103,45 @@ class _Above:
     def __init__(self, plan: Plan, released: Released, confidence: Fraction, simultaneous: bool) -> None:
         self.plan, self.released, self.confidence = plan, released, confidence
         self.outline, self.question = plan.outline, plan.question
-        self.choosing = self.outline.choosing
         self.keys = key_columns(plan, released)
         self.values: dict[int, Array] = {}
         self.size = self.keys[0].size if self.keys else 1
         self.simultaneous = simultaneous
 
     def column(self, name: str, expression: Expression) -> AnswerColumn:
-        values = self.value(expression)
+        outline, kind, values = self.outline, expression.type or Type.TEXT, self.value(expression)
         used = {part.index for part in walk(expression) if isinstance(part, Slot)}
-        kind = expression.type or Type.TEXT
         if not used:
             return AnswerColumn(name, kind, values)
-        remark, measures = self._remark(used), {self.outline.readings[slot].measure for slot in used}
-        kinds, chosen = [self.outline.kinds[measure] for measure in measures], not measures.isdisjoint(self.choosing)
-        if chosen and self._is_unbounded(measures):
+        parameters = [first for slot in used for first in self.question.aggregates[slot].parameters[:1]]
+        remark = _INSIDE if any(map(is_approximate, parameters)) else None
+        measures = {outline.readings[slot].measure for slot in used}
+        kinds, choosing = [outline.kinds[measure] for measure in measures], measures & outline.choosing
+        if outline.group_count is None and outline.intervals and any(map(outline.is_quantile, choosing)):
             return AnswerColumn(name, kind, values, reason=_UNBOUNDED, remark=remark)
-        if any(one.lacks_intervals for one in kinds):
+        if any(map(_LACKS_INTERVALS, kinds)):
             return AnswerColumn(name, kind, values, bare=True, remark=remark)
-        level = 1 - (1 - self.confidence) / len(used)
+        level, chosen = 1 - (1 - self.confidence) / len(used), bool(choosing)
         together = max(1, self.size) if self.simultaneous or chosen else 1
-        box = box_of(expression, lambda leaf: self.leaf(leaf, level, together)) if kind.is_number else None
+        box = None
+        if isinstance(expression, Slot) and kind.is_number:
+            box = self.leaf(expression, level, together)
+        elif kind.is_number:
+            box = box_of(expression, lambda leaf: self.leaf(leaf, level, together))
         if box is None:
             return AnswerColumn(name, kind, values, reason=_missing(kinds, together), chosen=chosen, remark=remark)
-        open_, box = bool(np.isnan(box[0].astype(float)).any()), shown_box(box)
+        open_, ends = bool(np.isnan(box[0].astype(float)).any()), shown_box(box)
         reason = open_reason(expression) if open_ else None
-        return AnswerColumn(name, kind, values, *box, reason, chosen=chosen, remark=remark)
-
-    def _remark(self, used: set[int]) -> str | None:
-        """Of extremes: the outermost value is one person's, so a value near it is told."""
-        asked = [self.question.aggregates[slot].parameters[:1] for slot in used]
-        return _INSIDE if any(is_approximate(*first) for first in asked if first) else None
-
-    def _is_unbounded(self, measures: set[int]) -> bool:
-        """Whether a quantile has no interval because rows are chosen by it among groups that nobody could count."""
-        outline, choosing = self.outline, measures & self.choosing
-        return outline.group_count is None and outline.intervals and any(map(outline.is_quantile, choosing))
+        return AnswerColumn(name, kind, values, *ends, reason, chosen=chosen, remark=remark)
 
     def rows(self) -> Array:
         """Row numbers that HAVING keeps, in the order asked for; ties stay in the order of the keys."""
         rows = np.arange(self.size)
         if self.question.having is not None:
-            rows = rows[np.array([value is True for value in self.value(self.question.having).tolist()], bool)]
-        for by in reversed(self.question.order):
-            values = self.value(by.expression)[rows]
-            rows = rows[np.argsort(_ranks(values, by.descending), kind="stable")]
+            rows = rows[is_true(self.value(self.question.having))]
+        if self.question.order:
+            by = [(self.value(key.expression)[rows], key.descending) for key in self.question.order]
+            rows = rows[np.argsort(ranks(by, rows.size), kind="stable")]
         return rows
 
     def value(self, expression: Expression) -> Array:
@@ -170,10 +163,10 @@ class _Above:
         leaves = {part for part in walk(expression) if isinstance(part, Key | Slot)}
         columns = {name_of(leaf): _storable(self.value(leaf), leaf.type) for leaf in leaves}
         types = {name_of(leaf): Type.REAL if columns[name_of(leaf)].dtype.kind == "f" else leaf.type for leaf in leaves}
-        (found,) = calculate([expression], columns, types, self.size)
+        (values,) = calculate([expression], columns, types, self.size)
         if expression.type.is_number:
-            return np.asarray(found.to_numpy(zero_copy_only=False))
-        return objects(found.to_pylist())
+            return np.asarray(values.to_numpy(zero_copy_only=False))
+        return objects(values.to_pylist())
 
     def leaf(self, expression: Expression, level: Fraction, together: int) -> tuple[Array, Array] | None:
         """The interval of a released number; a key or a constant is its own."""
@@ -182,12 +175,10 @@ class _Above:
             return intervals_of(self.plan, self.released, reading, level, simultaneous=together)
         if expression.type in (Type.TEXT, Type.DATE, Type.TIMESTAMP):
             return None
-        values = self.value(expression)
-        return exactly(np.array([np.nan if value is None else float(value) for value in values.tolist()], float))
+        return exactly(numbers(self.value(expression).tolist()))
 
 
 def _missing(kinds: Sequence[Kind], together: int) -> str:
-    """Why there is no interval."""
     if together > 1 and any(kind.releases_intervals for kind in kinds):
         return "the interval of a quantile was released for one group, and does not hold for all together"
     return "no interval follows for this expression"
@@ -206,10 +197,23 @@ def _storable(values: Array, kind: Type) -> Array:
     return values.astype(float) if wide or kind is Type.REAL else values
 
 
-def _ranks(values: Array, descending: bool) -> Array:
-    """The place of each value among the different values; NULL and what is not a number come last either way."""
-    plain = values.tolist()
-    missing = [value is None or value != value for value in plain]
-    known = sorted({value for value, gone in zip(plain, missing, strict=True) if not gone}, reverse=descending)
-    place = {value: rank for rank, value in enumerate(known)}
-    return np.array([len(known) if gone else place[value] for value, gone in zip(plain, missing, strict=True)], int)
+def is_true(values: Array) -> Array:
+    """In which rows a condition holds; NULL does not."""
+    return np.array([value is True for value in values.tolist()], bool)
+
+
+def comparable(values: Array) -> list[Any]:
+    """Values for comparing: None for NULL and for what is not a number."""
+    return [None if value is None or value != value else value for value in values.tolist()]
+
+
+def ranks(columns: Sequence[tuple[Array, bool]], size: int) -> Array:
+    """The rank of each row by these columns, descending or not; equal rows share it, and None comes last either way."""
+    rank = np.zeros(size, np.int64)
+    for column, descending in columns:
+        values = comparable(column)
+        distinct = sorted({value for value in values if value is not None}, reverse=descending)
+        index = {value: i for i, value in enumerate(distinct)}
+        digits = np.array([index.get(value, len(distinct)) for value in values], np.int64)
+        _, rank = np.unique(rank * (len(distinct) + 1) + digits, return_inverse=True)
+    return rank

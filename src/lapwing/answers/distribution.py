@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
@@ -41,7 +41,7 @@ _NEAR = Fraction(1, 10**6)  # of a cell: an end that is so near to an edge means
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
-    """A noisy number, or a cell found by noisy numbers, with its interval."""
+    """A noisy number, or a cell chosen by noisy numbers, with its interval."""
 
     value: Any
     low: Any
@@ -53,7 +53,6 @@ class Estimate:
     """The notes that are shown: what is really cut."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
         own = {"value": self.value, "low": self.low, "high": self.high}
         return {**own, "confidence": float(self.confidence), "notes": list(self.notes)}
 
@@ -73,10 +72,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Distribution(Release):
-    """Noisy counts of every cell of a column and of every range of cells. All of them agree with each other.
+    """Noisy counts of every cell of a column and of every range of cells, consistent with each other.
 
-    As a table it has a row for each cell: its count `n`, and `share_up_to`, the share of all counted rows that lie in
-    this cell or before it.
+    As a table it has a row for each cell: its count `n`, and `share_up_to`, the share of rows in this cell or before.
     """
 
     @property
@@ -85,17 +83,15 @@ class Distribution(Release):
 
     @property
     def ranges(self) -> RangeRelease:
-        """The noisy sums of the first cells, and what made them."""
         return read_ranges(self.plan.measures[0], self.released.cells[0])
 
     def range(self, low: Any = None, high: Any = None, confidence: Number | None = None) -> Estimate:
         """How many rows lie from low to high; an end that is left out is open.
 
-        Of values and whole numbers both ends count; a range of reals stops before `high`. Numbers beyond the bounds are
-        in the outermost cells.
+        Both ends count, but a range of reals stops before `high`. Numbers beyond the bounds are in the outermost cells.
         """
-        first = 0 if low is None else _start(self.axis, low, "low")
-        last = self.axis.size if high is None else _stop(self.axis, high, "high")
+        first = 0 if low is None else _bound(self.axis, low, "low", stop=False)
+        last = self.axis.size if high is None else _bound(self.axis, high, "high", stop=True)
         if first > last:
             raise Misconfigured("`low` exceeds `high`. Swap them.")
         level = self._level(confidence)
@@ -103,28 +99,25 @@ class Distribution(Release):
 
     @overload
     def cdf(self) -> Floats: ...
-
     @overload
     def cdf(self, value: Any, confidence: Number | None = None) -> Estimate: ...
 
     def cdf(self, value: Any = None, confidence: Number | None = None) -> Floats | Estimate:
         """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end.
 
-        With a value, which is an end of a cell as in `range(high=value)`, the share up to it with its interval. The
-        share rises with the count up to the value and falls with the count beyond; both lie in their intervals
-        together (union bound).
+        With a value, an end of a cell as in `range(high=value)`, the share up to it with its interval: it rises with
+        the count up to the value and falls with the count beyond; both lie in their intervals together (union bound).
         """
         shares = self.ranges.cdf()
         if value is None:
             return shares
-        level, last = self._level(confidence), _stop(self.axis, value, "value")
+        level, last = self._level(confidence), _bound(self.axis, value, "value", stop=True)
         share = float(shares[last - 1]) if last else 0.0
         return self._estimate(share, self._share_interval(last, share, level), level)
 
     def quantile(self, q: Number, confidence: Number | None = None) -> Estimate:
-        """The value below which a share q lies: of values the first at which it is reached, of cells within the cell.
-
-        Rows are taken as spread evenly within a cell, and whole numbers stay whole.
+        """The value below which a share q lies: of values the first at which it is reached, of cells within the cell,
+        with rows spread evenly. Whole numbers stay whole.
 
         The interval holds the quantile of the limited, clipped rows. With S the sum of the first cells and T of all,
         the quantile is beyond them if S - q T < 0. S - q T = (1 - q) S - q (T - S) errs by at most as much as its
@@ -139,7 +132,6 @@ class Distribution(Release):
         return Estimate(value, *ends, level, self._notes(), self._warnings())
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
-        """The cells, their counts with intervals, and the share of all rows that lie in each or before it."""
         return count_table(Release.table(self, confidence, simultaneous=simultaneous), self.plan, [self.axis])
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
@@ -151,7 +143,6 @@ class Distribution(Release):
         return [*cells, number, shares]
 
     def _interval(self, first: int, last: int, level: Fraction, together: int = 1) -> tuple[float, float]:
-        """Of the count of a range."""
         middle, off = self.ranges.range(first, last), _error(self.ranges.mechanism, first, last, level, together)
         return middle - off, middle + off
 
@@ -166,8 +157,8 @@ class Distribution(Release):
     def _errors(self, confidence: Fraction, together: int) -> Floats:
         """Of each cell. In a tree all cells are alike."""
         every = 1 if self.ranges.mechanism.alike else self.axis.size
-        found = [_error(self.ranges.mechanism, k, k + 1, confidence, together) for k in range(every)]
-        return np.broadcast_to(np.array(found), (self.axis.size,))
+        errors = [_error(self.ranges.mechanism, k, k + 1, confidence, together) for k in range(every)]
+        return np.broadcast_to(np.array(errors), (self.axis.size,))
 
     def _within(self, cell: int, shares: Floats, share: Fraction) -> Any:
         axis = self.axis
@@ -175,11 +166,10 @@ class Distribution(Release):
             return axis.starts[cell]
         before = float(shares[cell - 1]) if cell else 0.0
         part = (float(share) - before) / (float(shares[cell]) - before) if shares[cell] > before else 0.5
-        part = max(0.0, min(1.0, part))
-        width = float(axis.edges[cell + 1] - axis.edges[cell])
+        within = max(0.0, min(1.0, part)) * float(axis.edges[cell + 1] - axis.edges[cell])
         if axis.type is Type.INTEGER:
-            return int(axis.edges[cell]) + max(0, math.ceil(part * width) - 1)
-        return float(axis.edges[cell]) + part * width
+            return int(axis.edges[cell]) + max(0, math.ceil(within) - 1)
+        return float(axis.edges[cell]) + within
 
     def _ends(self, first: int, last: int) -> tuple[Any, Any]:
         """The interval from the first value of one cell to the end of another."""
@@ -195,99 +185,68 @@ class Distribution(Release):
             off = [_error(self.ranges.mechanism, *ends, level, 2 * size) for ends in ((0, k), (k, size))]
             return float(sums[k] - q * sums[size]) + sign * ((1 - q) * off[0] + q * off[1])
 
-        first = _first(size, lambda k: margin(k, 1) >= 0)
-        last = _first(size, lambda k: margin(k, -1) >= 0)
+        first = bisect_left(range(1, size), True, key=lambda k: margin(k, 1) >= 0)
+        last = bisect_left(range(1, size), True, key=lambda k: margin(k, -1) >= 0)
         return min(first, last), last
 
 
 @lru_cache(maxsize=1 << 14)
 def _error(mechanism: RangeMechanism, low: int, high: int, confidence: Fraction, together: int) -> float:
-    """Of a range, known beforehand."""
     return mechanism.error(low, high, confidence, simultaneous=together)
 
 
 def _part(some: float, rest: float, empty: float) -> float:
-    """The share of some in all; `empty` if there is nothing."""
     return some / (some + rest) if some + rest > 0 else empty
-
-
-def _first(size: int, holds: Callable[[int], bool]) -> int:
-    """The first cell k - 1 for which halving says that it holds after k cells; the last one if it never does."""
-    low, high = 1, size
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low - 1
 
 
 def ask_distribution(
     catalog: Catalog, column: str, *, table: str | None, where: str | None, cells: int | None
 ) -> Outline:
-    """What a distribution counts; raises Refused if it cannot."""
+    """The question that a distribution answers; raises Refused if it cannot."""
     if not isinstance(column, str):
         raise Misconfigured(
             f'`column` is {column!r}; it must be the name of one column, such as "age". '
             "For several columns ask for marginals. Nothing was charged."
         )
-    known = find_table(catalog, table)
-    axis = make_axis(known, column, cells=cells, default=CELLS)
+    source = find_table(catalog, table)
+    axis = make_axis(source, column, cells=cells, default=CELLS)
     if cells is not None:
         require_cut(axis)
     if None in axis.domain or axis.size < 2:
-        refuse(
-            "wrong-argument",
-            f"`{axis.name}`",
-            "a distribution needs at least two values in an order, and NULL has no place in it.",
-            "Count its groups with GROUP BY.",
-        )
-    return make_workload(catalog, known, where, [axis])
+        why = "a distribution needs at least two values in an order, and NULL has no place in it."
+        refuse("wrong-argument", f"`{axis.name}`", why, "Count its groups with GROUP BY.")
+    return make_workload(catalog, source, where, [axis])
 
 
 def axis_columns(axes: Sequence[Axis]) -> list[AnswerColumn]:
     """Every combination of cells as columns of an answer: the values, or where each cell begins and ends."""
     columns, names, sizes = [], [axis.name for axis in axes], [axis.size for axis in axes]
-    places = np.indices(sizes).reshape(len(axes), math.prod(sizes))
-    for axis, rows in zip(axes, places.tolist(), strict=True):
-        cells = axis.cells
-        columns.append(AnswerColumn(axis.name, axis.type, objects([_plain(cells[i][0]) for i in rows])))
+    indices = np.indices(sizes).reshape(len(axes), math.prod(sizes))
+    for axis, rows in zip(axes, indices.tolist(), strict=True):
+        cells = [[float(end) if isinstance(end, Fraction) else end for end in cell] for cell in axis.cells]
+        columns.append(AnswerColumn(axis.name, axis.type, objects([cells[i][0] for i in rows])))
         if axis.edges:
             names.append(fresh(f"{axis.name}_to", names))
-            columns.append(AnswerColumn(names[-1], axis.type, objects([_plain(cells[i][1]) for i in rows])))
+            columns.append(AnswerColumn(names[-1], axis.type, objects([cells[i][1] for i in rows])))
     return columns
 
 
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, Fraction) else value
-
-
 def count_table(table: AnswerTable, plan: Plan, axes: Sequence[Axis]) -> AnswerTable:
-    """The answer with a title of its own: counts over these axes."""
     by = ", ".join(axis.name for axis in axes)
     return replace(table, title=f"COUNT(*) of {plan.table.name}{f' by {by}' if by else ''}", binned=True)
 
 
-def _start(axis: Axis, value: Any, name: str) -> int:
-    """The first cell of a range that begins here."""
+def _bound(axis: Axis, value: Any, name: str, *, stop: bool) -> int:
+    """The first cell of a range that begins here, or the first one after a range that ends here."""
     if axis.edges and axis.type is Type.REAL:
         return _edge(axis, value, name)
-    return _cell(axis, axis.starts, value, name)
-
-
-def _stop(axis: Axis, value: Any, name: str) -> int:
-    """The first cell after a range that ends here."""
-    if axis.edges and axis.type is Type.REAL:
-        return _edge(axis, value, name)
-    return _cell(axis, [last for _, last in axis.cells], value, name) + 1
-
-
-def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
-    wanted: Any = value
+    ends, wanted = [last for _, last in axis.cells] if stop else axis.starts, value
     if axis.type is Type.DATE and isinstance(value, str):
         with suppress(ValueError):
             wanted = date.fromisoformat(value)
     if wanted in ends and isinstance(wanted, bool) == (axis.type is Type.BOOLEAN):
-        return ends.index(wanted)
-    some = ", ".join(text_of(end) for end in ends[:6])
+        return int(ends.index(wanted)) + stop
+    some = ", ".join(map(text_of, ends[:6]))
     raise Misconfigured(
         f"`{name}` is {value!r}, which is not an end of a cell of `{axis.name}`. Pass one of {some}, ..."
     )
@@ -295,11 +254,11 @@ def _cell(axis: Axis, ends: list[Any], value: Any, name: str) -> int:
 
 def _edge(axis: Axis, value: Any, name: str) -> int:
     """The edge that is meant; reals may be off by a millionth of a cell."""
-    number, width = exact(value, name), axis.edges[1] - axis.edges[0]
-    place = bisect_left(axis.edges, number - width * _NEAR)
-    if place < len(axis.edges) and abs(axis.edges[place] - number) <= width * _NEAR:
-        return place
-    near = axis.edges[max(0, place - 1) : place + 1]
+    number, slack = exact(value, name), (axis.edges[1] - axis.edges[0]) * _NEAR
+    index = bisect_left(axis.edges, number - slack)
+    if index < len(axis.edges) and abs(axis.edges[index] - number) <= slack:
+        return index
+    near = axis.edges[max(0, index - 1) : index + 1]
     raise Misconfigured(
         f"`{name}` is {value}, which is not an edge of a cell of `{axis.name}`. "
         f"Pass {' or '.join(f'{float(edge):.6g}' for edge in near)}, or ask with other `cells`."

@@ -1,6 +1,5 @@
 """How an answer is shown or handed on: each format is a function of the answer table.
 
-A new one is a function here and a line in `FORMATS`; tests/answers/test_formats.py tries it.
 Checked by: tests/answers/test_formats.py, tests/answers/test_frame.py, tests/answers/test_plot.py
 """
 
@@ -16,9 +15,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
+from lapwing.answers.table import AnswerTable, fresh
 from lapwing.errors import Misconfigured
-from lapwing.expressions.types import Type
+from lapwing.expressions.types import Type, text_of
 from lapwing.privacy.budget import Cost
 from lapwing.privacy.phrases import percent
 
@@ -49,7 +48,7 @@ def grid(table: AnswerTable) -> tuple[list[str], list[list[str]]]:
     for column in table.columns:
         values = column.plain()
         if column.low is None:
-            cells[column.name] = list(map(_label if column.is_key else show, values))
+            cells[column.name] = list(map(_key_text if column.is_key else show, values))
             continue
         ends = column.intervals()
         whole = column.type is Type.INTEGER or all(v is None or v.is_integer() for v in (*values, *ends[0], *ends[1]))
@@ -114,9 +113,23 @@ def show(value: Any, places: int | None = None) -> str:
             return str(value)
 
 
-def _label(value: Any) -> str:
+def _key_text(value: Any) -> str:
     """A key as it is printed. It is a name, not an amount: the year 1985 is not 1,985."""
     return str(value) if isinstance(value, int) else show(value)
+
+
+def label(value: Any) -> str:
+    """A key in one line of printable characters, for pictures and descriptions."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).lower()
+        case str():
+            text = " ".join("".join(c if c.isprintable() else " " for c in value).split())
+            return text or "(empty)"
+        case _:
+            return text_of(value)
 
 
 def _interval(low: float | None, high: float | None, places: int | None = None) -> str:
@@ -131,12 +144,10 @@ def to_html(table: AnswerTable) -> str:
 
 
 def small(lines: Iterable[str]) -> str:
-    """Lines in small letters."""
     return f"<p><small>{'<br>'.join(map(escape, lines))}</small></p>"
 
 
 def row(cells: Iterable[str], tag: str) -> str:
-    """A row of a table; `tag` is that of its cells."""
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
@@ -151,11 +162,11 @@ def to_dict(table: AnswerTable) -> dict[str, Any]:
         "layout": _layout(table),
         **({"null_because": table.null_because} if table.null_because else {}),
     }
-    return {**own, **table.facts(), **own}  # facts of the answer never stand for those of this table
+    return {**own, **table.facts(), **own}  # facts of the answer do not replace those of this table
 
 
 def to_json(table: AnswerTable) -> str:
-    """Rows with intervals, notes, how the answer was made, and all that it takes to show it again (from_json.py)."""
+    """Rows with intervals, notes, how the answer was made, and all that it takes to show it again (table.py)."""
     return dump(to_dict(table))
 
 
@@ -170,21 +181,17 @@ def price(cost: Cost) -> dict[str, float]:
 
 def _layout(table: AnswerTable) -> dict[str, Any]:
     """What rows and notes do not say of the table: types, which numbers have intervals, and the words beside it."""
-    words = {"paid": table.paid, "title": table.title, "condition": table.condition}
-    shape = {"binned": table.binned, "gaps": table.gaps, "price": table.price, "warnings": list(table.warnings)}
-    return {"columns": [_column_layout(column) for column in table.columns], **words, **shape}
-
-
-def _column_layout(column: AnswerColumn) -> dict[str, Any]:
-    said = {"type": column.type.value, "reason": column.reason, "remark": column.remark}
-    return {**said, "interval": column.low is not None, "bare": column.bare, "chosen": column.chosen}
+    columns = [
+        {"type": c.type.value, "reason": c.reason, "remark": c.remark}
+        | {"interval": c.low is not None, "bare": c.bare, "chosen": c.chosen}
+        for c in table.columns
+    ]
+    names = ("paid", "title", "condition", "binned", "gaps", "price")
+    return {"columns": columns, **{name: getattr(table, name) for name in names}, "warnings": list(table.warnings)}
 
 
 def to_arrow(table: AnswerTable, *, intervals: bool = True) -> pa.Table:
-    """Typed columns; `intervals=False` leaves the ends of its intervals out. Types follow from the plan.
-
-    What to know of the whole answer is in the schema's metadata, `notes`: a list as JSON, which Parquet files keep.
-    """
+    """Columns whose types follow from the plan. The schema's metadata keeps `notes`, a list as JSON, for Parquet."""
     import pyarrow as pa  # slow import
 
     from lapwing.engines.dialect import ARROW_TYPES
@@ -195,10 +202,7 @@ def to_arrow(table: AnswerTable, *, intervals: bool = True) -> pa.Table:
 
 
 def to_pandas(table: AnswerTable, *, intervals: bool = True) -> pd.DataFrame:
-    """Dates are datetime64; integers are int64, or Int64 if one is missing.
-
-    What to know of the whole answer is in `frame.attrs["notes"]`.
-    """
+    """Dates are datetime64; integers are int64, or Int64 if one is missing. `frame.attrs` holds the notes."""
     pandas = load("pandas", what="Frames of pandas", install="pandas")
     import pyarrow as pa  # slow import
 
@@ -212,17 +216,14 @@ def to_pandas(table: AnswerTable, *, intervals: bool = True) -> pd.DataFrame:
 
 
 def to_polars(table: AnswerTable, *, intervals: bool = True) -> pl.DataFrame:
-    """A frame of Polars."""
     polars = load("polars", what="Frames of Polars", install="polars")
-    frame: pl.DataFrame = polars.DataFrame(to_arrow(table, intervals=intervals))
-    return frame
+    return polars.DataFrame(to_arrow(table, intervals=intervals))  # type: ignore[no-any-return]
 
 
 def to_csv(table: AnswerTable, *, sheet: bool = False) -> str:
     """With intervals: texts in quotes, NULL as nothing.
 
-    Texts are written as they are. A spreadsheet takes one that begins with = + - @ for a formula and runs it; with
-    `sheet` such a text gets a leading apostrophe, which a spreadsheet hides and a program does not.
+    A spreadsheet runs a text that begins with = + - @; with `sheet` it gets a leading apostrophe, which is not shown.
     """
     return _csv(table, sheet).decode()
 
@@ -245,17 +246,16 @@ def guarded(text: str) -> str:
 def _csv(table: AnswerTable, sheet: bool) -> bytes:
     from pyarrow import csv
 
-    buffer, made = BytesIO(), to_arrow(table)
-    csv.write_csv(_guarded(made) if sheet else made, buffer)
+    buffer, cells = BytesIO(), to_arrow(table)
+    csv.write_csv(_guarded(cells) if sheet else cells, buffer)
     return buffer.getvalue()
 
 
 def _guarded(table: pa.Table) -> pa.Table:
-    """Names and texts, guarded; numbers stay numbers."""
     import pyarrow as pa
 
     texts = [[None if v is None else guarded(v) for v in c.to_pylist()] if c.type == pa.string() else c for c in table]
-    return pa.table(texts, names=[guarded(name) for name in table.column_names])
+    return pa.table(texts, names=list(map(guarded, table.column_names)))
 
 
 def plot(table: AnswerTable, path: str | Path | None = None) -> Figure:
@@ -265,16 +265,15 @@ def plot(table: AnswerTable, path: str | Path | None = None) -> Figure:
     target = None if path is None else picture_path(Path(path))
     picture = arrange(table)
     load("matplotlib", what="Pictures", install="'lapwing[plot]'")
-    from lapwing.answers.chart import drawn, save
+    from lapwing.answers.chart import draw, save
 
-    figure = drawn(picture)
+    figure = draw(picture)
     if target is not None:
         save(figure, target)
     return figure
 
 
 def picture_path(path: Path) -> Path:
-    """The path, if a picture can be written there."""
     if path.suffix.lower() not in SUFFIXES:
         raise Misconfigured(f"The picture {str(path)!r} must end in .png or .svg. Write for example answer.png.")
     if not path.parent.is_dir():

@@ -1,29 +1,27 @@
 """Interval arithmetic on released numbers: every operator here maps boxes to a box that holds all results.
 
-Arithmetic, monotone functions and choices. Bounds are computed in float64; an outward step of a few units in the last
-place covers rounding. NaN as a bound says that there is none, as where a divisor may be 0. A condition lies between 0
-and 1: 1 to 1 where the boxes make it true, 0 to 0 where they make it false. CASE takes the branch that is certain, and
-where none is, the least interval that holds all that are possible. What is certainly NULL has the empty box, from
-infinity to minus infinity.
+Bounds are computed in float64; an outward step of a few units in the last place covers rounding. NaN as a bound says
+that there is none, as where a divisor may be 0. A condition lies between 0 and 1: 1 to 1 where the boxes make it true,
+0 to 0 where they make it false. CASE takes the branch that is certain, or else the least interval that holds all that
+are possible. What is certainly NULL has the empty box, from infinity to minus infinity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
+from lapwing.answers.table import Box, shown_box
 from lapwing.arrays import Array
 from lapwing.expressions.expression import Call, Column, Expression, Slot, walk
 from lapwing.expressions.types import Type
-
-Box = tuple[Array, Array]
 
 _BLUR = 2.0**-50
 
 
 def is_number(part: Expression) -> bool:
-    """Whether it is a released number, or a column that stands for one."""
     return isinstance(part, Column | Slot)
 
 
@@ -39,7 +37,8 @@ def box_of(
     """
     if not isinstance(expression, Call) or not any(map(is_noisy, walk(expression))):
         return leaf(expression)
-    rule = RULES.get(expression.operator.name)
+    name = expression.operator.name
+    rule = RULES.get(name)
     if rule is None:
         return None
     boxes = []
@@ -48,19 +47,15 @@ def box_of(
         if box is None:
             return None
         boxes.append((box[0].astype(float), box[1].astype(float)))
-    name = expression.operator.name
     with np.errstate(all="ignore"):
-        if name in _OF_NULL:
-            found = rule(*boxes)
-        else:
-            found = rule(*(_masked(box, is_empty(box), np.nan, np.nan) for box in boxes))
+        result = rule(*(boxes if name in _OF_NULL else map(shown_box, boxes)))
         if expression.type is Type.BOOLEAN:
-            return found
-        found = _outward(found)
+            return result
+        result = widened(result, _BLUR)
         if name in _OF_NULL or name in ("least", "greatest"):
-            return found
+            return result
         null = np.asarray(np.stack(list(map(is_empty, boxes))).any(axis=0))
-        return _masked(found, null, np.inf, -np.inf)
+        return np.where(null, np.inf, result[0]), np.where(null, -np.inf, result[1])
 
 
 _OF_NULL = frozenset({"case", "coalesce", "is null"})
@@ -78,19 +73,15 @@ def exactly(values: Array) -> Box:
     return np.where(missing, np.inf, values), np.where(missing, -np.inf, values)
 
 
-def shown_box(box: Box) -> Box:
-    """The box as it is shown: what is NULL has no ends."""
-    return _masked(box, is_empty(box), np.nan, np.nan)
-
-
-def _masked(box: Box, where: Array, low: float, high: float) -> Box:
-    return np.where(where, low, box[0]), np.where(where, high, box[1])
-
-
-def _outward(box: Box) -> Box:
+def widened(box: Box, share: float) -> Box:
+    """The box with room for rounding: this share of each end."""
     low, high = box
     ended = np.isfinite(low) & np.isfinite(high)
-    return np.where(ended, low - np.abs(low) * _BLUR, low), np.where(ended, high + np.abs(high) * _BLUR, high)
+    return np.where(ended, low - np.abs(low) * share, low), np.where(ended, high + np.abs(high) * share, high)
+
+
+def without_ends(box: Box, where: Array) -> Box:
+    return np.where(where, np.nan, box[0]), np.where(where, np.nan, box[1])
 
 
 def _corners(function: Callable[[Array, Array], Array]) -> Callable[[Box, Box], Box]:
@@ -102,9 +93,7 @@ def _corners(function: Callable[[Array, Array], Array]) -> Callable[[Box, Box], 
 
 
 def _divided(a: Box, b: Box) -> Box:
-    low, high = _corners(np.divide)(a, b)
-    open_ = (b[0] <= 0) & (b[1] >= 0)
-    return np.where(open_, np.nan, low), np.where(open_, np.nan, high)
+    return without_ends(_corners(np.divide)(a, b), (b[0] <= 0) & (b[1] >= 0))
 
 
 def _rising(function: Callable[[Array], Array]) -> Callable[[Box], Box]:
@@ -112,8 +101,7 @@ def _rising(function: Callable[[Array], Array]) -> Callable[[Box], Box]:
 
     def bounds(a: Box) -> Box:
         low, high = function(a[0]), function(a[1])
-        open_ = np.isnan(low) | np.isneginf(low)
-        return np.where(open_, np.nan, low), np.where(open_, np.nan, high)
+        return without_ends((low, high), np.isnan(low) | np.isneginf(low))
 
     return bounds
 
@@ -126,10 +114,8 @@ def _absolute(a: Box) -> Box:
 
 def _all(function: Callable[[Array, Array], Array]) -> Callable[..., Box]:
     def bounds(*boxes: Box) -> Box:
-        low, high = boxes[0]
-        for other in boxes[1:]:
-            low, high = function(low, other[0]), function(high, other[1])
-        return low, high
+        lows, highs = zip(*boxes, strict=True)
+        return reduce(function, lows), reduce(function, highs)
 
     return bounds
 
@@ -142,16 +128,11 @@ def _rounded(a: Box, digits: Box | None = None) -> Box:
 def _truth(sure: Array, never: Array, *parts: Array) -> Box:
     """A condition that is true where it is sure, and false where it is never; nothing is known where a part is NaN."""
     unknown = np.isnan(np.stack(parts)).any(axis=0)
-    low, high = np.where(sure, 1.0, 0.0), np.where(never, 0.0, 1.0)
-    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+    return without_ends((np.where(sure, 1.0, 0.0), np.where(never, 0.0, 1.0)), unknown)
 
 
 def _less(a: Box, b: Box) -> Box:
     return _truth(a[1] < b[0], a[0] >= b[1], *a, *b)
-
-
-def _at_most(a: Box, b: Box) -> Box:
-    return _truth(a[1] <= b[0], a[0] > b[1], *a, *b)
 
 
 def _equal(a: Box, b: Box) -> Box:
@@ -181,7 +162,7 @@ def _case(*boxes: Box) -> Box:
         maybe_null = ~sure & ~never & (is_empty(value) != is_empty((low, high)))
         low = np.where(sure, value[0], np.where(never, low, np.minimum(value[0], low)))
         high = np.where(sure, value[1], np.where(never, high, np.maximum(value[1], high)))
-        low, high = _masked((low, high), maybe_null, np.nan, np.nan)
+        low, high = without_ends((low, high), maybe_null)
     return low, high
 
 
@@ -201,8 +182,7 @@ def _is_null(a: Box) -> Box:
 
 def _unless(a: Box, b: Box) -> Box:
     """NULLIF: the first, where the two cannot be equal."""
-    apart = (a[1] < b[0]) | (b[1] < a[0])
-    return np.where(apart, a[0], np.nan), np.where(apart, a[1], np.nan)
+    return without_ends(a, ~((a[1] < b[0]) | (b[1] < a[0])))
 
 
 RULES: dict[str, Callable[..., Box]] = {
@@ -229,9 +209,9 @@ RULES: dict[str, Callable[..., Box]] = {
     "=": _equal,
     "<>": lambda a, b: _not(_equal(a, b)),
     "<": _less,
-    "<=": _at_most,
+    "<=": lambda a, b: _not(_less(b, a)),
     ">": lambda a, b: _less(b, a),
-    ">=": lambda a, b: _at_most(b, a),
+    ">=": lambda a, b: _not(_less(a, b)),
     "is distinct from": lambda a, b: _not(_equal(a, b)),
     "in": lambda a, *values: _or(*(_equal(a, value) for value in values)),
     "is null": _is_null,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, islice
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -55,11 +55,9 @@ class MarginalTable(Release):
 
     @property
     def counts(self) -> Any:
-        """The noisy counts, with one axis for each column."""
         return self.tables.table(self.over)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
-        """The cells in the order of the columns, and their counts."""
         return count_table(Release.table(self, confidence, simultaneous=simultaneous), self.plan, self.axes)
 
     def _columns(self, confidence: Fraction, *, simultaneous: bool) -> list[AnswerColumn]:
@@ -88,60 +86,52 @@ class MarginalTables(Mapping[tuple[str, ...], MarginalTable]):
         return [axis.name for axis in axes_of(self.release.plan.measures[0].kind)]
 
     def __getitem__(self, names: str | Sequence[str]) -> MarginalTable:
-        places = {name.lower(): i for i, name in enumerate(self._names)}
+        index = {name.lower(): i for i, name in enumerate(self._names)}
         asked = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+        some = ", ".join(json.dumps(names, ensure_ascii=False) for names in islice(self, _LISTED))
+        tables = f"The tables are {some}{', ...' if len(self) > _LISTED else '.'}"
         for name in asked:
             if not isinstance(name, str):
-                raise Misconfigured(f"{name!r} is not the name of a column. {self._known()}")
-            if name.lower() not in places:
+                raise Misconfigured(f"{name!r} is not the name of a column. {tables}")
+            if name.lower() not in index:
                 raise Misconfigured(f"`{name}` is not a column of this answer. {nearest(name, self._names)}")
-        over = tuple(sorted({places[name.lower()] for name in asked}))
-        if not any(set(over) <= set(known) for known in self._released.tables):
+        over = tuple(sorted({index[name.lower()] for name in asked}))
+        if not any(set(over) <= set(table) for table in self._released.tables):
             raise Misconfigured(
-                f"these columns stand together in no table of this answer. {self._known()} Ask for more `ways`."
+                f"these columns stand together in no table of this answer. {tables} Ask for more `ways`."
             )
         return self._table(over)
 
     def _table(self, over: Set) -> MarginalTable:
         return MarginalTable.of(self.release, tables=self._released, over=over)
 
-    def _known(self) -> str:
-        some = ", ".join(json.dumps(names, ensure_ascii=False) for names in islice(self, _LISTED))
-        return f"The tables are {some}{', ...' if len(self) > _LISTED else '.'}"
-
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return (tuple(self._names[i] for i in one) for one in self._released.tables)
+        return (tuple(self._names[i] for i in over) for over in self._released.tables)
 
     def __len__(self) -> int:
         return len(self._released.tables)
 
     @property
     def cost(self) -> Cost:
-        """What this answer cost now; 0 if it was stored."""
         return self.release.cost
 
     @property
     def entry(self) -> int:
-        """The number of its entry in the ledger."""
         return self.release.entry
 
     @property
     def total(self) -> MarginalTable:
-        """The number of rows."""
         return self._table(())
 
     def methods(self) -> str:
-        """A sentence to put into a paper."""
         return self.total.methods()
 
     def explain(self) -> Explanation:
-        """The exact price, what limits leave out and the method."""
         return self.total.explain()
 
     def to_dict(self) -> dict[str, Any]:
-        """All tables with intervals, price and method, ready for JSON."""
-        tables = [{"over": list(names), **to_dict(replace(one.table(), facts=dict))} for names, one in self.items()]
-        return {"tables": tables, **self.total.facts()}
+        tables = ((names, replace(table.table(), facts=dict)) for names, table in self.items())
+        return {"tables": [{"over": list(names), **to_dict(table)} for names, table in tables], **self.total.facts()}
 
     def to_json(self) -> str:
         return dump(self.to_dict())
@@ -164,57 +154,44 @@ def ask_marginals(
     ways: int,
     cells: CellsPerAxis,
 ) -> Outline:
-    """What the tables count; raises Refused if they cannot."""
-    known = find_table(catalog, table)
-    asked = read_columns(columns)
-    lists = [(one,) if isinstance(one, str) else one for one in asked]
-    names = _ordered(known, [name for one in lists for name in one])
-    each = _read_cells(cells, names)
-    axes = [make_axis(known, name, cells=many, default=CELLS) for name, many in zip(names, each, strict=True)]
-    for axis, named in zip(axes, each, strict=True):
-        if isinstance(cells, Mapping) and named is not None:
+    """The question that the tables answer; raises Refused if they cannot."""
+    source, asked = find_table(catalog, table), read_columns(columns)
+    lists = [(item,) if isinstance(item, str) else item for item in asked]
+    names = _ordered(source, [name for listed in lists for name in listed])
+    sizes = _read_cells(cells, names)
+    axes = [make_axis(source, name, cells=size, default=CELLS) for name, size in zip(names, sizes, strict=True)]
+    for axis, size in zip(axes, sizes, strict=True):
+        if isinstance(cells, Mapping) and size is not None:
             require_cut(axis)
-    if all(isinstance(one, str) for one in asked):
-        most = min(count(ways, "ways"), len(names))
-        many = sum(math.comb(len(names), k) for k in range(1, most + 1))
-        sets = combinations_up_to(len(names), most) if many <= MOST_TABLES else ()
+    if all(isinstance(item, str) for item in asked):
+        ways = min(count(ways, "ways"), len(names))
+        tables = sum(math.comb(len(names), k) for k in range(1, ways + 1))
+        sets = combinations_up_to(len(names), ways) if tables <= MOST_TABLES else ()
     else:
-        place = {name.lower(): i for i, name in enumerate(names)}
-        sets = tuple(dict.fromkeys(tuple(sorted({place[name.lower()] for name in one})) for one in lists))
-        many = len(sets)
-    if many > MOST_TABLES:
-        refuse(
-            "too-many-groups",
-            "`columns`",
-            f"that makes {many:,} tables; at most {MOST_TABLES:,} are answered.",
-            "Ask for fewer.",
-        )
+        index = {name.lower(): i for i, name in enumerate(names)}
+        sets = tuple(dict.fromkeys(tuple(sorted({index[name.lower()] for name in listed})) for listed in lists))
+        tables = len(sets)
+    if tables > MOST_TABLES:
+        _refuse(f"that makes {tables:,} tables; at most {MOST_TABLES:,} are answered.", "Ask for fewer.")
     if max(map(len, sets)) > MOST_WAYS:
-        refuse(
-            "too-many-groups",
-            "`columns`",
-            f"a table has more than {MOST_WAYS} columns.",
-            f"Ask for tables of at most {MOST_WAYS}.",
-        )
-    if max(math.prod(axes[i].size for i in one) for one in sets) > MOST_TABLE:
-        refuse(
-            "too-many-groups",
-            "`columns`",
-            f"a table has more than {MOST_TABLE:,} cells.",
-            "Pass fewer `ways`, or fewer `cells`.",
-        )
-    return make_workload(catalog, known, where, axes, tuple(sorted(sets, key=lambda one: (len(one), one))))
+        _refuse(f"a table has more than {MOST_WAYS} columns.", f"Ask for tables of at most {MOST_WAYS}.")
+    if max(math.prod(axes[i].size for i in over) for over in sets) > MOST_TABLE:
+        _refuse(f"a table has more than {MOST_TABLE:,} cells.", "Pass fewer `ways`, or fewer `cells`.")
+    return make_workload(catalog, source, where, axes, tuple(sorted(sets, key=lambda over: (len(over), over))))
+
+
+def _refuse(why: str, fix: str) -> NoReturn:
+    refuse("too-many-groups", "`columns`", why, fix)
 
 
 def combinations_up_to(size: int, most: int) -> tuple[Set, ...]:
     """All sets of 1 to `most` numbers below `size`."""
-    return tuple(one for k in range(1, most + 1) for one in combinations(range(size), k))
+    return tuple(chosen for k in range(1, most + 1) for chosen in combinations(range(size), k))
 
 
 def read_columns(columns: object) -> tuple[str | tuple[str, ...], ...]:
-    """Names of columns, or lists of them, as they were written."""
-    asked = [one if isinstance(one, str) else _listed(one) for one in _listed(columns)]
-    names = [name for one in asked for name in ([one] if isinstance(one, str) else one)]
+    asked = [item if isinstance(item, str) else _listed(item) for item in _listed(columns)]
+    names = [name for item in asked for name in ([item] if isinstance(item, str) else item)]
     if not names or not all(isinstance(name, str) for name in names):
         raise Misconfigured(
             '`columns` must list names of columns, ["sex", "age"], or tables, [("sex", "age"), ("age",)]. '
@@ -224,7 +201,6 @@ def read_columns(columns: object) -> tuple[str | tuple[str, ...], ...]:
 
 
 def _listed(names: object) -> tuple[Any, ...]:
-    """What is listed; a name or a number by itself is no list."""
     return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (None,)
 
 
@@ -232,19 +208,17 @@ def _ordered(table: Table, names: Sequence[str]) -> list[str]:
     """The columns, each once, in the order of the table: so that the same tables are one question."""
     asked = {table.field(name).name for name in names}
     if not 1 <= len(asked) <= MOST_COLUMNS:
-        refuse(
-            "wrong-argument", "`columns`", f"there are {len(asked)}; 1 to {MOST_COLUMNS} are counted.", "Name fewer."
-        )
+        why = f"there are {len(asked)}; 1 to {MOST_COLUMNS} are counted."
+        refuse("wrong-argument", "`columns`", why, "Name fewer.")
     return [field.name for field in table.fields if field.name in asked]
 
 
 def _read_cells(cells: CellsPerAxis, names: Sequence[str]) -> list[int | None]:
-    """The number of cells that is asked for each column."""
     if not isinstance(cells, Mapping):
         return [cells] * len(names)
-    known = {name.lower() for name in names}
-    for name in cells:
-        if str(name).lower() not in known:
+    sizes: dict[str, int | None] = {name.lower(): None for name in names}
+    for name, size in cells.items():
+        if str(name).lower() not in sizes:
             refuse("unknown-column", "`cells`", f"`{name}` is not among the columns.", nearest(str(name), names))
-    asked = {str(name).lower(): many for name, many in cells.items()}
-    return [asked.get(name.lower()) for name in names]
+        sizes[str(name).lower()] = size
+    return [sizes[name.lower()] for name in names]

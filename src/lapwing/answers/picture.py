@@ -1,7 +1,6 @@
 """What a picture of an answer shows: which key runs along the axis, which one has colours, which number stands where.
 
-Everything here is post-processing of released numbers and costs nothing. The drawing itself is in chart.py, the only
-file of the package that needs matplotlib.
+All of it is post-processing, and free. The drawing itself is in chart.py, which needs matplotlib.
 
     no key                                  each number as a point with its interval
     dates, or numbers with many values      a line with a band
@@ -12,21 +11,30 @@ file of the package that needs matplotlib.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import pairwise
-from math import floor, gcd, log10
 from typing import Any
 
 import numpy as np
 
-from lapwing.answers.phrases import label
-from lapwing.answers.table import AnswerColumn, AnswerTable
+from lapwing.answers.formats import label
+from lapwing.answers.table import AnswerColumn, AnswerTable, numbers, reals
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 from lapwing.privacy.phrases import percent
 
+BLUE, RED, GREEN, PALE, INK, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea", "#22303a", "#66747e"
+COLOURS = (BLUE, RED, GREEN, "#a9bccb")
+STYLE = {
+    "font.size": 9.5, "text.color": INK, "grid.color": PALE, "grid.linewidth": 0.7,
+    "axes.labelcolor": GREY, "axes.edgecolor": "#9aa7b0", "axes.axisbelow": True, "axes.titlelocation": "left",
+    "axes.titlesize": 10.5, "axes.spines.top": False, "axes.spines.right": False,
+    "xtick.color": GREY, "ytick.color": INK,
+}  # fmt: skip
+"""Settings of matplotlib for every picture."""
 MOST_BARS, MOST_COLOURS, MOST_PANELS = 100, 4, 12
 LINE_ABOVE = {Type.DATE: 2, Type.TIMESTAMP: 2, Type.INTEGER: 12, Type.REAL: 12}
 """A key of this type with more values than this is drawn as a line; text and truth values never are."""
@@ -56,16 +64,12 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Panel:
-    """What one pair of axes shows."""
-
     title: str
     marks: tuple[Marks, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A whole picture, ready to be drawn."""
-
     title: str
     condition: str
     """Which rows count, "where year = 1"; empty if all do."""
@@ -90,31 +94,29 @@ def arrange(table: AnswerTable) -> Picture:
     if not numbers:
         raise Misconfigured("The answer has no number to draw. Select an aggregate, for example COUNT(*).")
     roles = _roles(keys, rows=len(table), panels=len(numbers))
-    shape = _shape(roles)
-    level = percent(table.confidence).replace("%", " %")
-    notes = [f"Noisy, differentially private; {shape.value} is the {level} interval"]
-    if chosen := [column.name for column in numbers if column.chosen]:
-        notes.append(
-            f"rows or values were chosen by {' and '.join(chosen)}, whose intervals hold for all groups together"
-        )
-    if shape is Shape.BARS and len(roles.along.different) > MOST_BARS:
-        notes.append(f"the first {MOST_BARS} of {len(roles.along.different):,} groups")
-    if shape is Shape.LINES and None in roles.along.values:
-        notes.append("NULL has no place on the axis and is left out")
-    if shape is Shape.LINES and roles.along.ends:
-        notes.append("drawn at the middle of each cell")
-    if shape is Shape.LINES and roles.along.step is not None:
-        notes.append("a line breaks where a group is not shown")
+    along, shape = roles.along, Shape.POINTS
+    if along.name:
+        shape = Shape.LINES if along.is_line else Shape.BARS
+    notes = [f"Noisy, differentially private; {shape.value} is the {percent(table.confidence)[:-1]} % interval"]
+    if chosen := " and ".join(column.name for column in numbers if column.chosen):
+        notes.append(f"rows or values were chosen by {chosen}, whose intervals hold for all groups together")
+    if shape is Shape.BARS and len(along.different) > MOST_BARS:
+        notes.append(f"the first {MOST_BARS} of {len(along.different):,} groups")
+    if shape is Shape.LINES:
+        notes += ["NULL has no place on the axis and is left out"] if None in along.values else []
+        notes += ["drawn at the middle of each cell"] if along.ends else []
+        notes += ["a line breaks where a group is not shown"] if along.step is not None else []
+    by = f" by {', '.join(key.name for key in keys)}" if keys else ""
     return Picture(
-        table.title or _title(keys, numbers),
+        table.title or f"{', '.join(column.name for column in numbers)}{by}",
         table.condition,
         "; ".join(notes),
         table.warnings,
         shape,
-        roles.along.name,
+        along.name,
         "" if roles.colours is None else roles.colours.name,
         roles.panels is not None,
-        tuple(map(roles.along.label, roles.along.different[:MOST_BARS])) if shape is Shape.BARS else (),
+        tuple(map(along.label, along.different[:MOST_BARS])) if shape is Shape.BARS else (),
         tuple(_panels(roles, numbers, shape)),
     )
 
@@ -136,10 +138,8 @@ class _Key:
 
     @property
     def is_line(self) -> bool:
-        known = sum(value is not None for value in self.different)
-        if self.ends:
-            return known > CELLS_AS_BARS
-        return self.type in LINE_ABOVE and known > LINE_ABOVE[self.type]
+        most = CELLS_AS_BARS if self.ends else LINE_ABOVE.get(self.type, math.inf)
+        return sum(value is not None for value in self.different) > most
 
     def label(self, value: Any) -> str:
         """A value as text, a cell with both ends."""
@@ -162,11 +162,8 @@ class _Roles:
 
 
 def _keys(table: AnswerTable) -> list[_Key]:
-    """The keys, each with the ends of its bins if they follow it."""
     keys: list[_Key] = []
-    for column in table.columns:
-        if not column.is_key:
-            continue
+    for column in (column for column in table.columns if column.is_key):
         key = _Key(column.name, column.type, column.values.tolist())
         if table.binned and keys and _are_ends(keys[-1], key):
             keys[-1] = replace(keys[-1], ends=dict(zip(keys[-1].values, key.values, strict=True)))
@@ -177,9 +174,9 @@ def _keys(table: AnswerTable) -> list[_Key]:
 
 def _step(key: _Key) -> Any:
     """The distance of neighbours: of whole numbers what divides all distances, of dates the shortest."""
-    known = sorted(value for value in key.different if value is not None) if key.type in LINE_ABOVE else []
-    steps = [after - before for before, after in pairwise(known)]
-    return None if not steps else gcd(*steps) if key.type is Type.INTEGER else min(steps)
+    values = sorted(value for value in key.different if value is not None) if key.type in LINE_ABOVE else []
+    steps = [after - before for before, after in pairwise(values)]
+    return None if not steps else math.gcd(*steps) if key.type is Type.INTEGER else min(steps)
 
 
 def _are_ends(first: _Key, last: _Key) -> bool:
@@ -191,7 +188,7 @@ def _are_ends(first: _Key, last: _Key) -> bool:
 
 def _edge(value: Any, width: Any) -> str:
     """The end of a cell, with as many decimals as tell cells of this width apart."""
-    decimals = 0 if width <= 0 else max(0, 3 - floor(log10(width)))
+    decimals = 0 if width <= 0 else max(0, 3 - math.floor(math.log10(width)))
     if isinstance(value, int) or decimals > 9 or abs(value) >= 1e15:
         return label(value) if isinstance(value, int) else f"{value:.15g}"
     text = f"{round(value, decimals) + 0.0:.{decimals}f}"
@@ -228,78 +225,52 @@ def _numbered(keys: list[_Key], rows: int) -> _Key:
     return _Key(joint.name, Type.TEXT, [f"{text} ({row + 1})" for row, text in enumerate(joint.values)])
 
 
-def _shape(roles: _Roles) -> Shape:
-    if not roles.along.name:
-        return Shape.POINTS
-    return Shape.LINES if roles.along.is_line else Shape.BARS
-
-
 def _panels(roles: _Roles, numbers: list[AnswerColumn], shape: Shape) -> list[Panel]:
     every = np.arange(len(roles.along.values))
     if roles.panels is None:
         return [Panel(label(column.name), _marks(roles, column, every, shape)) for column in numbers]
-    parts = [(value, _rows(roles.panels, value, every)) for value in roles.panels.different]
-    name, text = roles.panels.name, roles.panels.label
-    return [Panel(f"{name}: {text(value)}", _marks(roles, numbers[0], rows, shape)) for value, rows in parts]
+    name, groups = roles.panels.name, _groups(roles.panels, every)
+    return [Panel(f"{name}: {text}", _marks(roles, numbers[0], rows, shape)) for text, rows in groups]
+
+
+def _groups(key: _Key | None, rows: Any) -> list[tuple[str, Any]]:
+    """The rows of each value of the key, beside its label."""
+    if key is None:
+        return [("", rows)]
+    return [(key.label(value), [row for row in rows if key.values[row] == value]) for value in key.different]
 
 
 def _marks(roles: _Roles, column: AnswerColumn, rows: Any, shape: Shape) -> tuple[Marks, ...]:
-    if roles.colours is None:
-        return (_placed("", roles.along, column, rows, shape),)
-    return tuple(
-        _placed(roles.colours.label(value), roles.along, column, _rows(roles.colours, value, rows), shape)
-        for value in roles.colours.different
-    )
+    return tuple(_placed(name, roles.along, column, part, shape) for name, part in _groups(roles.colours, rows))
 
 
 def _placed(name: str, along: _Key, column: AnswerColumn, rows: Any, shape: Shape) -> Marks:
     """The numbers of these rows where they stand on the axis; a line runs in the order of its key."""
     if shape is Shape.LINES:
-        known = sorted((row for row in rows if along.values[row] is not None), key=lambda row: along.values[row])
-        marked = _with_breaks(along, known)
+        placed = sorted((row for row in rows if along.values[row] is not None), key=lambda row: along.values[row])
+        marked = _with_breaks(along, placed)
         places = tuple(along.place(along.values[row]) for row, _ in marked)
     else:
         position = {value: at for at, value in enumerate(along.different[:MOST_BARS])}
         marked = [(row, True) for row in rows if along.values[row] in position]
         places = tuple(position[along.values[row]] for row, _ in marked)
-    shown = np.array([there for _, there in marked], bool)
-    sides = (
-        _floats(side, len(column.values))[[r for r, _ in marked]] for side in (column.values, column.low, column.high)
-    )
+    at, shown = [row for row, _ in marked], np.array([is_shown for _, is_shown in marked], bool)
+    sides = (_floats(side, len(column.values))[at] for side in (column.values, column.low, column.high))
     values, low, high = (np.where(shown, side, np.nan) for side in sides)
     return Marks(name, places, values, low, high)
 
 
 def _with_breaks(along: _Key, rows: list[int]) -> list[tuple[int, bool]]:
     """The rows of a line, and again each one after which a group is not shown: there the line has no number."""
-    found: list[tuple[int, bool]] = []
-    for row, after in zip(rows, [*rows[1:], None], strict=True):
-        found.append((row, True))
-        if along.step is not None and after is not None:
-            gap = along.values[after] - along.values[row]
-            found += [(row, False)] if 2 * gap > 3 * along.step else []
-    return found
-
-
-def _rows(key: _Key, value: Any, rows: Any) -> Any:
-    return np.array([row for row in rows if key.values[row] == value], int)
+    marked = [(row, True) for row in rows[:1]]
+    for row, after in pairwise(rows):
+        if along.step is not None and 2 * (along.values[after] - along.values[row]) > 3 * along.step:
+            marked.append((row, False))
+        marked.append((after, True))
+    return marked
 
 
 def _floats(values: Any, size: int) -> Floats:
     """Numbers as floats; NaN for what is missing or too large to draw."""
-    if values is None:
-        return np.full(size, np.nan)
-    return np.array([_float(value) for value in values.tolist()], np.float64)
-
-
-def _float(value: Any) -> float:
-    try:
-        number = float("nan") if value is None else float(value)
-    except OverflowError:
-        return float("nan")
-    return number if abs(number) < 1e300 else float("nan")
-
-
-def _title(keys: list[_Key], numbers: list[AnswerColumn]) -> str:
-    asked = ", ".join(column.name for column in numbers)
-    return f"{asked} by {', '.join(key.name for key in keys)}" if keys else asked
+    floats = np.full(size, np.nan) if values is None else numbers(reals(values))
+    return np.where(np.abs(floats) < 1e300, floats, np.nan)

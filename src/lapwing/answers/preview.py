@@ -1,13 +1,17 @@
-"""What every preview can do: price and fit, as text, HTML and JSON. It reads no data and charges nothing."""
+"""What is shown before a question is paid: declared tables, the budget, price and fit. It reads no data and is free."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from lapwing.answers.formats import Explanation, dump, price
+from lapwing.answers.formats import Explanation, dump, price, row
 from lapwing.privacy.budget import Cost, remaining_text
+from lapwing.privacy.phrases import decimal_text
+from lapwing.privacy.statement import Statement
 
 
 class PricePreview(ABC):
@@ -47,7 +51,6 @@ class PricePreview(ABC):
         return Explanation("\n".join([*self.details(), *unaffordable, "Nothing was charged and no data were read."]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
         known = {"price": price(self.cost), "stored": self.stored, "fits": self.fits, **self.facts()}
         return {**known, "in_words": str(self), "explained": self.explain()}
 
@@ -57,8 +60,7 @@ class PricePreview(ABC):
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -67,3 +69,38 @@ class PricePreview(ABC):
         if self.stored:
             return "Price: nothing. An answer that is at least this good is stored."
         return f"Price: {self.cost}{more}."
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    name: str
+    about: tuple[str, ...]
+    """Who is protected, and what one of them adds."""
+    rows: tuple[tuple[str, str, str], ...]
+    """Name, type and declared facts of each column."""
+
+
+def text_lines(sheets: Iterable[Sheet]) -> Iterator[str]:
+    """Each table and its columns, as text."""
+    for sheet in sheets:
+        widths = [max(map(len, cells)) for cells in zip(*sheet.rows, strict=True)]
+        yield f"{sheet.name}: {'; '.join(sheet.about)}"
+        yield from ("  " + "  ".join(map(str.ljust, cells, widths)).rstrip() for cells in sheet.rows)
+
+
+def html_text(sheets: Iterable[Sheet], budget: Iterable[str]) -> str:
+    """The same for a notebook, all of it escaped."""
+    return "".join(map(_html, sheets)) + f"<p>{'<br>'.join(map(escape, budget))}</p>"
+
+
+def budget_lines(statement: Statement) -> list[str]:
+    """A budget in two lines, or three if it is not kept or weak."""
+    delta = f", delta = {decimal_text(statement.budget.delta)}" if statement.budget.delta else ""
+    return [f"Budget: epsilon = {decimal_text(statement.budget.epsilon)}{delta}", *str(statement).split("\n")]
+
+
+def _html(sheet: Sheet) -> str:
+    body = "".join(row(cells, "td") for cells in sheet.rows)
+    head = row(("column", "type", "declared"), "th")
+    about = escape("; ".join(sheet.about))
+    return f"<h4>{escape(sheet.name)}</h4><p>{about}</p><table><thead>{head}</thead><tbody>{body}</tbody></table>"

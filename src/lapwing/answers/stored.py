@@ -1,7 +1,7 @@
 """A released answer as bytes for the ledger, and back: price and step of each part, the shown keys, the noisy cells.
 
 Its prices as text are the terms under which it is stored; they say which of several stored answers can be the best.
-Payloads are JSON that says its format and its kind. `FORMAT` changes as CONTRIBUTING.md says.
+`FORMAT` changes as CONTRIBUTING.md says.
 Checked by: tests/answers/test_payload.py, tests/answers/test_stored.py, tests/answers/test_prices.py
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from fractions import Fraction
 from functools import lru_cache
-from operator import ge
+from operator import attrgetter, ge
 from typing import Any, assert_never
 
 from lapwing.arrays import objects
@@ -26,13 +26,14 @@ from lapwing.privacy.loss import decode_loss
 _Parts = tuple[tuple[str, ...], tuple[Fraction, ...]]
 """The kinds of all numbers of a price, and the numbers."""
 
-_REMEMBERED = 10_000  # terms in memory: questions are compared with all that were paid for them
+_CACHED = 10_000  # terms in memory: questions are compared with all that were paid for them
 
 FORMAT = 1
+_STEP, _LABELS = attrgetter("step"), attrgetter("labels")
 
 
 def write_payload(kind: str, **facts: Any) -> bytes:
-    """The facts of an answer of this kind. Exact numbers are texts, so that no reader rounds them."""
+    """The facts of an answer of this kind as JSON. Exact numbers are texts, so that no reader rounds them."""
     return json.dumps({"format": FORMAT, "kind": kind, **facts}).encode()
 
 
@@ -49,14 +50,14 @@ def read_payload(kind: str, payload: bytes) -> dict[str, Any]:
 
 
 def encode(plan: Plan, released: Released) -> bytes:
-    """The answer as JSON. Numbers are texts, so that no reader rounds them."""
+    """The answer as a payload."""
     return write_payload(
         "cells",
         **prices_out(plan.prices),
-        steps=[str(measure.step) for measure in plan.measures],
-        **({"labels": labels} if any(labels := [kind.labels for kind in plan.outline.kinds]) else {}),
-        keys=[[_value_out(value) for value in key] for key in released.keys],
-        cells=[[[str(value) for value in column.tolist()] for column in cells] for cells in released.cells],
+        steps=list(map(str, map(_STEP, plan.measures))),
+        **({"labels": labels} if any(labels := list(map(_LABELS, plan.outline.kinds))) else {}),
+        keys=[list(map(_value_out, key)) for key in released.keys],
+        cells=[[list(map(str, column.tolist())) for column in cells] for cells in released.cells],
     )
 
 
@@ -69,7 +70,7 @@ def decode(outline: Outline, payload: bytes) -> tuple[Plan, Released]:
     stored = zip(outline.kinds, read["cells"], strict=True)
     cells = tuple(tuple(map(kind.decode, columns)) for kind, columns in stored)
     plan = priced(outline, prices_in(read))
-    if read["steps"] != [str(measure.step) for measure in plan.measures]:
+    if read["steps"] != list(map(str, map(_STEP, plan.measures))):
         raise Bug("a stored answer has other steps than its question has now; ask again with refresh=True")
     return plan, Released(keys, cells)
 
@@ -108,7 +109,7 @@ def _value_in(value: Any, kind: Type | None) -> Value:
 
 
 def prices_out(prices: Prices) -> dict[str, Any]:
-    """Prices as JSON. Numbers are texts, so that no reader rounds them."""
+    """Prices, ready for JSON."""
     return {
         "measures": [None if share is None else share.encode() for share in prices.measures],
         "selection": None if prices.selection is None else prices.selection.encode(),
@@ -116,12 +117,10 @@ def prices_out(prices: Prices) -> dict[str, Any]:
 
 
 def prices_in(read: dict[str, Any]) -> Prices:
-    """The prices that `prices_out` wrote."""
-    measures = tuple(None if share is None else decode_loss(share) for share in read["measures"])
-    selection = None if read["selection"] is None else decode_loss(read["selection"])
+    *measures, selection = [share and decode_loss(share) for share in (*read["measures"], read["selection"])]
     if any(share is not None and share.delta for share in measures) or (selection is not None and not selection.delta):
         raise Bug("a delta is the price of keys, and of nothing else")
-    return Prices(measures, selection)
+    return Prices(tuple(measures), selection)
 
 
 def terms_of(prices: Prices) -> str:
@@ -132,15 +131,14 @@ def terms_of(prices: Prices) -> str:
 def best_terms(offers: Iterable[str]) -> list[str]:
     """Of the terms of stored answers those that no other one exceeds in every part, in their order.
 
-    More of every part of a price makes no error larger, with one exception (`enough_terms`), so the best answer is
-    among them. There are as many as ways to split a price, however many prices were paid.
+    More of every part of a price makes no error larger, except in `enough_terms`, so the best answer is among them.
     """
-    kept: list[tuple[str, _Parts]] = []
+    best: list[str] = []
     for terms in offers:
         parts = _parts(terms)
-        if not any(_covers(other, parts) for _, other in kept):
-            kept = [(text, other) for text, other in kept if not _covers(parts, other)] + [(terms, parts)]
-    return [text for text, _ in kept]
+        if not any(_covers(_parts(other), parts) for other in best):
+            best = [other for other in best if not _covers(parts, _parts(other))] + [terms]
+    return best
 
 
 def enough_terms(offers: Iterable[str], asked: str) -> list[str]:
@@ -153,11 +151,11 @@ def enough_terms(offers: Iterable[str], asked: str) -> list[str]:
     return [terms for terms in offers if _covers(_parts(terms), wanted)]
 
 
-def _covers(one: _Parts, other: _Parts) -> bool:
-    return one[0] == other[0] and all(map(ge, one[1], other[1]))
+def _covers(offered: _Parts, asked: _Parts) -> bool:
+    return offered[0] == asked[0] and all(map(ge, offered[1], asked[1]))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED)
 def _parts(terms: str) -> _Parts:
     read = json.loads(terms)
     losses = [loss for loss in (*read["measures"], read["selection"]) if loss is not None]

@@ -1,4 +1,4 @@
-"""The one table that every answer is, whatever it was asked by. Each format (formats.py) is a function of it.
+"""The one table that every answer is, whatever it was asked by. Formats (formats.py) are functions of it.
 
 One rule for a value, in every format:
     missing     NULL; so is a number that is not finite, and the end of an interval that is not
@@ -10,14 +10,20 @@ One rule for a value, in every format:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
-from lapwing.arrays import Array
-from lapwing.expressions.types import Type
+import numpy as np
 
+from lapwing.arrays import Array, Floats, objects
+from lapwing.expressions.types import Type
+from lapwing.numbers import exact
+
+Box = tuple[Array, Array]
+"""The ends of an interval in each row."""
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 CHOSEN = "rows or values were chosen by this noisy number; its intervals hold for all groups together, shown or not"
@@ -70,9 +76,8 @@ class AnswerColumn:
 
     def intervals(self) -> tuple[list[float | None], list[float | None]]:
         """Both ends of each interval."""
-        missing: list[float | None] = [None] * len(self.values)
-        low, high = (missing if side is None else reals(side) for side in (self.low, self.high))
-        return low, high
+        missing = np.full(len(self.values), np.nan)
+        return reals(missing if self.low is None else self.low), reals(missing if self.high is None else self.high)
 
     def take(self, rows: Array) -> AnswerColumn:
         """The same column with these rows only."""
@@ -120,33 +125,38 @@ class AnswerTable:
 
     def by_name(self, *, intervals: bool = True) -> dict[str, tuple[Type, list[Any]]]:
         """Type and values of each column; beside a number `name_low` and `name_high`, unless it was asked for bare."""
-        made: dict[str, tuple[Type, list[Any]]] = {}
+        named: dict[str, tuple[Type, list[Any]]] = {}
         names = {column.name for column in self.columns}
         for column in self.columns:
-            made[column.name] = column.type, column.typed()
+            named[column.name] = column.type, column.typed()
             if intervals and not column.is_key and not column.bare:
                 for end, values in zip(("low", "high"), column.intervals(), strict=True):
                     name = fresh(f"{column.name}_{end}", names)
                     names.add(name)
-                    made[name] = Type.REAL, values
+                    named[name] = Type.REAL, values
         if self.null_because:
-            made[fresh("null_because", names)] = Type.TEXT, [self.null_because] * len(self)
-        return made
+            named[fresh("null_because", names)] = Type.TEXT, [self.null_because] * len(self)
+        return named
 
     def rows(self) -> list[dict[str, Any]]:
         """Each row by the names of its columns, with the ends of its intervals."""
         named = self.by_name()
-        return [
-            dict(zip(named, row, strict=True)) for row in zip(*(values for _, values in named.values()), strict=True)
-        ]
+        rows = zip(*(values for _, values in named.values()), strict=True)
+        return [dict(zip(named, row, strict=True)) for row in rows]
 
 
 def fresh(name: str, names: Collection[str]) -> str:
     """The name, or one like it that no column of the table has; small and capital letters are the same."""
-    known = {other.lower() for other in names}
-    while name.lower() in known:
+    taken = {other.lower() for other in names}
+    while name.lower() in taken:
         name += "_"
     return name
+
+
+def shown_box(box: Box) -> Box:
+    """The ends of intervals as they are shown: what is certainly NULL, from infinity to minus infinity, has none."""
+    empty = box[0].astype(float) > box[1].astype(float)
+    return np.where(empty, np.nan, box[0]), np.where(empty, np.nan, box[1])
 
 
 def reals(values: Array) -> list[float | None]:
@@ -164,3 +174,56 @@ def _real(value: Any) -> float | None:
 
 def _integer(value: Any) -> int | None:
     return None if value is None or (isinstance(value, float) and not math.isfinite(value)) else int(value)
+
+
+def read_table(answer: Mapping[str, Any]) -> AnswerTable:
+    """The table whose JSON this is. Its facts are what else is in the JSON; integers beyond 64 bits end at the last."""
+    layout = answer["layout"]
+    return AnswerTable(
+        tuple(_columns(answer["columns"], layout["columns"], answer["rows"], exactly=not layout["binned"])),
+        exact(answer["confidence"], "confidence"),
+        layout["paid"],
+        tuple(answer["notes"]),
+        layout["title"],
+        layout["condition"],
+        binned=layout["binned"],
+        facts=lambda: dict(answer),
+        gaps=layout["gaps"],
+        null_because=answer.get("null_because", ""),
+        price=layout.get("price", ""),
+        warnings=tuple(layout.get("warnings", ())),
+    )
+
+
+def _columns(
+    names: Sequence[str], layouts: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *, exactly: bool
+) -> Iterator[AnswerColumn]:
+    """Each column with the ends of its intervals, named as in `by_name`. Real keys are exact, except ends of bins."""
+    taken = set(names)
+    for name, layout in zip(names, layouts, strict=True):
+        reason, remark, bare, chosen = (layout[key] for key in ("reason", "remark", "bare", "chosen"))
+        is_key = not (bare or layout["interval"] or reason is not None)
+        ends = [] if is_key or bare else [fresh(f"{name}_{end}", taken) for end in ("low", "high")]
+        taken.update(ends)
+        kind = Type(layout["type"])
+        values = _values(kind, [row[name] for row in rows], exactly=is_key and exactly)
+        low, high = (numbers([row[end] for row in rows]) for end in ends) if layout["interval"] else (None, None)
+        yield AnswerColumn(name, kind, values, low, high, reason, bare, chosen, remark)
+
+
+def numbers(values: Iterable[Any]) -> Floats:
+    """Numbers or truths as float64, NULL as NaN."""
+    return np.array([math.nan if value is None else float(value) for value in values], np.float64)
+
+
+def _values(kind: Type, values: Sequence[Any], *, exactly: bool) -> Array:
+    """The values as Python has them; dates and times are text in JSON."""
+    match kind:
+        case Type.DATE:
+            return objects([date.fromisoformat(v) if isinstance(v, str) else v for v in values])
+        case Type.TIMESTAMP:
+            return objects([datetime.fromisoformat(v) if isinstance(v, str) else v for v in values])
+        case Type.REAL if exactly:
+            return objects([None if v is None else exact(v, "a key") for v in values])
+        case _:
+            return objects(list(values))

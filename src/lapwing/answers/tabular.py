@@ -1,28 +1,16 @@
-"""Every output format of a released table, at any confidence; free."""
+"""Every output format of a released table, at any confidence, and of the answers of a batch; free."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from fractions import Fraction
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from lapwing.answers.formats import (
-    FORMATS,
-    Explanation,
-    dump,
-    explain,
-    plot,
-    to_arrow,
-    to_csv,
-    to_dict,
-    to_html,
-    to_pandas,
-    to_polars,
-    to_text,
-    write_csv,
-)
+from lapwing.answers import formats
+from lapwing.answers.formats import FORMATS, Explanation, dump, price, small
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest
@@ -62,7 +50,7 @@ class Tabular(ABC):
 
     def explain(self) -> Explanation:
         """The exact price, what limits leave out, notes of columns and the method."""
-        return explain(self.table())
+        return formats.explain(self.table())
 
     def to(self, name: str) -> Any:
         """The answer in the format of this name."""
@@ -72,20 +60,17 @@ class Tabular(ABC):
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
         """With `name_low` and `name_high` beside each number; `intervals=False` leaves them out."""
-        return to_arrow(self.table(), intervals=intervals)
+        return formats.to_arrow(self.table(), intervals=intervals)
 
     def intervals(self, confidence: Number | None = None, *, simultaneous: bool = False) -> pa.Table:
-        """With `name_low` and `name_high` beside each number; for all rows of a column together on request.
-
-        A number that was asked for without an interval stands alone.
-        """
-        return to_arrow(self.table(confidence, simultaneous=simultaneous))
+        """With `name_low` and `name_high` beside each number, unless it was asked for without an interval."""
+        return formats.to_arrow(self.table(confidence, simultaneous=simultaneous))
 
     def to_pandas(self, *, intervals: bool = True) -> pd.DataFrame:
-        return to_pandas(self.table(), intervals=intervals)
+        return formats.to_pandas(self.table(), intervals=intervals)
 
     def to_polars(self, *, intervals: bool = True) -> pl.DataFrame:
-        return to_polars(self.table(), intervals=intervals)
+        return formats.to_polars(self.table(), intervals=intervals)
 
     @overload
     def to_csv(self, *, sheet: bool = False) -> str: ...
@@ -94,24 +79,23 @@ class Tabular(ABC):
     def to_csv(self, path: str | Path | None = None, *, sheet: bool = False) -> str | None:
         """The answer with intervals as CSV: text, or a file if a path is given.
 
-        Texts are written as they are. Pass `sheet=True` for a spreadsheet, which would run one that begins with = + - @
-        as a formula: such a text gets a leading apostrophe.
+        With `sheet=True` texts that a spreadsheet would run, which begin with = + - @, get a leading apostrophe.
         """
         if path is None:
-            return to_csv(self.table(), sheet=sheet)
-        write_csv(self.table(), Path(path), sheet=sheet)
+            return formats.to_csv(self.table(), sheet=sheet)
+        formats.write_csv(self.table(), Path(path), sheet=sheet)
         return None
 
     def to_dict(self) -> dict[str, Any]:
         """Rows with intervals, and how they were made, ready for JSON."""
-        return to_dict(self.table())
+        return formats.to_dict(self.table())
 
     def to_json(self) -> str:
         return dump(self.to_dict())
 
     def plot(self, path: str | Path | None = None) -> Any:
         """A picture with intervals: bars, or lines over dates and numbers. Saved if a path is given (.png, .svg)."""
-        return plot(self.table(), path)
+        return formats.plot(self.table(), path)
 
     def __getitem__(self, name: str) -> list[Any]:
         """The values of a column, such as `n` or `n_low`, a value for each row; what limits cut is in `notes`."""
@@ -121,25 +105,22 @@ class Tabular(ABC):
         return named[name][1]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Row by row, with intervals."""
         return iter(self.table().rows())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The answer with intervals for whatever reads Arrow: polars, DuckDB, pandas.DataFrame.from_arrow."""
-        stream: object = self.to_arrow().__arrow_c_stream__(requested_schema)
-        return stream
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
         return len(self.table())
 
     def __str__(self) -> str:
-        return to_text(self.table())
+        return formats.to_text(self.table())
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return to_html(self.table())
+        return formats.to_html(self.table())
 
     def _level(self, confidence: Number | None) -> Fraction:
         return self.confidence if confidence is None else inside_unit(confidence, "confidence")
@@ -158,3 +139,61 @@ def price_line(cost: Cost, bought: str, *, declared: bool) -> str:
     if declared or not cost:
         return "as declared, no price" if declared else "stored answer, no price"
     return bought if bought.startswith("within") else f"price {bought or cost}"
+
+
+Item = TypeVar("Item", bound=Tabular)
+
+
+class Together(Generic[Item]):
+    """Answers in the order of their questions."""
+
+    __slots__ = ()
+
+    names: tuple[str, ...]
+    releases: tuple[Item, ...]
+    cost: Cost
+    """What all of them cost together; 0 if all were stored."""
+    bought: str
+
+    def __len__(self) -> int:
+        return len(self.releases)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.releases)
+
+    def __getitem__(self, key: int | str) -> Item:
+        if isinstance(key, str):
+            if key not in self.names:
+                raise Misconfigured(f"`{key}` is not a question of this batch. {nearest(key, self.names)}")
+            return self.releases[self.names.index(key)]
+        if not -len(self) <= key < len(self):
+            raise Misconfigured(f"This batch has {len(self)} answers. Count from 0 to {len(self) - 1}.")
+        return self.releases[key]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every answer by its name, ready for JSON."""
+        answers = {name: release.to_dict() for name, release in self._items()}
+        return {"price": price(self.cost), "in_words": self._footer(), "answers": answers}
+
+    def to_json(self) -> str:
+        return dump(self.to_dict())
+
+    def explain(self) -> Explanation:
+        """The exact price, what limits leave out and the method, of each answer."""
+        return Explanation("\n\n".join(f"{name}\n{release.explain()}" for name, release in self._items()))
+
+    def __str__(self) -> str:
+        return "\n\n".join([*(f"{name}\n{release}" for name, release in self._items()), self._footer()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        shown = [f"<h4>{escape(name)}</h4>{release._repr_html_()}" for name, release in self._items()]
+        return "".join([*shown, small([self._footer()])])
+
+    def _items(self) -> Iterator[tuple[str, Item]]:
+        return zip(self.names, self.releases, strict=True)
+
+    def _footer(self) -> str:
+        price = f"price {self.bought or self.cost}" if self.cost else "stored answers, no price"
+        return f"{len(self)} answer{'' if len(self) == 1 else 's'}; {price}"

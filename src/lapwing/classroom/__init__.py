@@ -1,14 +1,16 @@
 """The definitions as programs: neighbouring databases, sensitivity by enumeration, refutation of a false claim."""
 
-from lapwing.classroom.database import Database, databases, units
-from lapwing.classroom.refutation import Refutation, deterministic, refute
-from lapwing.classroom.sensitivity import (
+from lapwing.classroom.database import (
+    Database,
     Norm,
     Sensitivity,
+    databases,
     global_sensitivity,
     local_sensitivity,
     local_sensitivity_at_distance,
+    units,
 )
+from lapwing.classroom.refutation import Refutation, deterministic, refute
 from lapwing.privacy.posterior import Belief, posterior
 
 __all__ = [

@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.classroom.database import Database, Record, databases, distinct, number_of_databases
-from lapwing.classroom.sensitivity import require_feasible
+from lapwing.classroom.database import Database, Record, databases, distinct, number_of_databases, require_feasible
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, ball, below_one, count, enclose, exact, nonnegative, shown
 from lapwing.privacy.neighbours import Neighbours
@@ -69,16 +68,14 @@ class Refutation:
         return _factor(self.epsilon) * self.rare + self.delta
 
     def __str__(self) -> str:
-        claim = f"epsilon = {at_most_text(self.epsilon)}" + (
-            f", delta = {at_most_text(self.delta)}" if self.delta else ""
-        )
+        delta = f", delta = {at_most_text(self.delta)}" if self.delta else ""
         likely, rare, allowed = at_least_text(self.likely), at_most_text(self.rare), at_most_text(self.allowed)
         if Fraction(likely) <= Fraction(allowed):  # too few digits to show that it is more
             likely = decimal_text(self.likely, rounding=ROUND_DOWN)
             rare, allowed = (decimal_text(value, rounding=ROUND_UP) for value in (self.rare, self.allowed))
         chances = f"at least {likely} on the first and at most {rare} on the second"
         return (
-            f"{claim} is not true. These neighbours refute it:\n"
+            f"epsilon = {at_most_text(self.epsilon)}{delta} is not true. These neighbours refute it:\n"
             f"  first   {list(self.first.records)}\n  second  {list(self.second.records)}\n"
             f"The output is {_outputs(self.event)} with probability {chances}.\n"
             f"The claim allows {allowed} on the first."
@@ -95,11 +92,9 @@ def refute(
     least: int = 0,
     neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
 ) -> Refutation | None:
-    """Breaks a mechanism: two neighbours of at most `size` records that refute (epsilon, delta)-DP, if there are any.
+    """Two neighbours of at most `size` records that refute (epsilon, delta)-DP, if there are any; print the result.
 
-    Print what is returned to read it in words. The event is the best one there is: all outputs that are more than
-    e^epsilon times as likely on the first. A float x, whether a probability or part of the claim, stands for every
-    number within 1e-9 |x| + 1e-15; a delta of 0.0 is 0.
+    The event is the best one there is: all outputs that are more than e^epsilon times as likely on the first.
     """
     values, most, fewest = distinct(universe), count(size, "size", least=0), count(least, "least", least=0)
     claim = nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
@@ -110,7 +105,7 @@ def refute(
         raise Misconfigured(_NO_LAW.format(f"`algorithm` is {shown(algorithm)}"))
     laws = {x: _law(algorithm(list(x.records))) for x in databases(values, up_to=most, least=fewest)}
     pairs = ((x, y) for x in laws for y in x.neighbours(neighbours, values) if y in laws)
-    return next((found for x, y in pairs if (found := _compare(x, y, laws, limits, claim)) is not None), None)
+    return next((refutation for x, y in pairs if (refutation := _compare(x, y, laws, limits, claim))), None)
 
 
 def deterministic(function: Callable[[list[Any]], Hashable]) -> Algorithm:
@@ -126,10 +121,10 @@ def _compare(
     claim: tuple[Fraction, Fraction],
 ) -> Refutation | None:
     (factor, delta), here, there = limits, laws[first], laws[second]
-    nothing = (Fraction(0), Fraction(0))
-    event = tuple(output for output in here if here[output][0] > factor * there.get(output, nothing)[1])
+    most = {output: there.get(output, (Fraction(0), Fraction(0)))[1] for output in here}
+    event = tuple(output for output, (low, _) in here.items() if low > factor * most[output])
     likely = sum((here[output][0] for output in event), Fraction(0))
-    rare = sum((there.get(output, nothing)[1] for output in event), Fraction(0))
+    rare = sum((most[output] for output in event), Fraction(0))
     return Refutation(first, second, event, likely, rare, *claim) if likely > factor * rare + delta else None
 
 

@@ -7,18 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lapwing.cli.options import need_server
 from lapwing.curator.settings import Settings, read_settings
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.noise import SYSTEM
 from lapwing.noise.bernoulli import exp_is_sound
-
-
-def need_server(what: str) -> None:
-    """Says how to install what only a server needs."""
-    from lapwing.answers.formats import load
-
-    for package in ("fastapi", "uvicorn", "jinja2"):
-        load(package, what=what, install="'lapwing[server]'")
 
 
 def _server(file: Path) -> str:
@@ -38,6 +31,15 @@ def _settings(file: Path) -> str:
     return f"{file} declares {len(settings.tables)} table(s){weak}"
 
 
+def _review(file: Path) -> str:
+    from lapwing.cli.check import open_marks
+
+    marks = open_marks(file)
+    if not marks:
+        return "no line is marked REVIEW"
+    return f"{len(marks)} lines are marked REVIEW. `lapwing check` counts, beside the data, how well facts fit"
+
+
 def _data(file: Path) -> str:
     from lapwing.engines.backends import open_engine
     from lapwing.engines.csv_rows import drops_rows
@@ -47,11 +49,9 @@ def _data(file: Path) -> str:
     tables = [*settings.tables, *settings.public]
     open_engine(tables, salt=0, memory=settings.memory).close()
     files = dict.fromkeys(source.path for _, source in tables if isinstance(source, Csv))
-    found = [f"`{path.name}`" for path in files if drops_rows(path)]
-    left = (
-        f". Some lines of {', '.join(found)} are dropped: they are not UTF-8, or have too many fields" if found else ""
-    )
-    return f"every declared column exists{left}"
+    dropping = [f"`{path.name}`" for path in files if drops_rows(path)]
+    lines = f"Some lines of {', '.join(dropping)} are dropped: they are not UTF-8, or have too many fields"
+    return f"every declared column exists{f'. {lines}' if dropping else ''}"
 
 
 def _randomness(_: Path) -> str:
@@ -106,7 +106,7 @@ def _serving(file: Path) -> str:
 
 def _there(path: Path) -> Path:
     """The path, or its nearest existing parent, which must be writable to create it."""
-    return next(place for place in (path, *path.resolve().parents) if place.exists())
+    return next(parent for parent in (path, *path.resolve().parents) if parent.exists())
 
 
 def _open_copy(settings: Settings, folder: Path) -> str:
@@ -115,14 +115,14 @@ def _open_copy(settings: Settings, folder: Path) -> str:
     from lapwing.ledger.open import check_writable, copy_ledger
     from lapwing.ledger.witness import Witness
 
-    place, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
+    copy, witnesses = folder / "ledger.db", [folder / str(number) for number in range(len(settings.witnesses))]
     if not isinstance(settings.ledger, Path):
         check_writable(settings.ledger)
-    copy_ledger(settings.ledger, place)
-    for known, copied in zip(settings.witnesses, witnesses, strict=True):
-        if Witness(known).read() is not None:
-            copied.write_bytes(known.read_bytes())
-    with open_ledger(place, settings.budget, witness=witnesses) as ledger:
+    copy_ledger(settings.ledger, copy)
+    for witness, copied in zip(settings.witnesses, witnesses, strict=True):
+        if Witness(witness).read() is not None:
+            copied.write_bytes(witness.read_bytes())
+    with open_ledger(copy, settings.budget, witness=witnesses) as ledger:
         curator = curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory)
         room = ledger.remaining
         curator.close()
@@ -133,6 +133,7 @@ def _open_copy(settings: Settings, folder: Path) -> str:
 
 CHECKS: dict[str, Callable[[Path], str]] = {
     "settings": _settings,
+    "review": _review,
     "data": _data,
     "randomness": _randomness,
     "arithmetic": _arithmetic,

@@ -24,17 +24,17 @@ from lapwing.postgres import is_postgres
 from lapwing.privacy.budget import Budget
 
 
-def draft_served(place: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:
+def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:
     """The text of a lapwing.toml for a table that stays in its PostgreSQL database."""
-    if not is_postgres(place):
+    if not is_postgres(address):
         raise Misconfigured(
             "`--table` is for a PostgreSQL database: lapwing init postgresql://HOST/DATABASE --table ..."
         )
-    source = read_source(place, table, public=True)
+    source = read_source(address, table, public=True)
     if not isinstance(source, PostgresTable):
         raise Bug("an address is not PostgreSQL's")
     Budget(epsilon, delta)
-    where = f"source = {_quote(place)}\ntable = {_quote(table or source.table)}\n"
+    where = f"source = {quote_toml(address)}\ntable = {quote_toml(table or source.table)}\n"
     types = stored_types(source)
     tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints())
     return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but="", tables=tables)
@@ -56,18 +56,15 @@ def draft(files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, fi
     )
 
 
-class _Hints:
-    """Hints that were not given yet."""
-
-    def __init__(self) -> None:
-        self._given: set[str] = set()
+class _Hints(set[str]):
+    """Hints that were given."""
 
     def once(self, hint: str) -> str:
         """The hint with a line break, the first time; then nothing."""
-        if hint in self._given:
+        if hint in self:
             return ""
-        self._given.add(hint)
-        return hint + "\n"
+        self.add(hint)
+        return f"{hint}\n"
 
 
 def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
@@ -76,12 +73,11 @@ def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> 
     unit = _unit_of(unit, types, data.name)
     if isinstance(source, Csv) and unit in types and not alone:
         types[unit] = Type.TEXT  # as it is stored: '7' and '7.0' must not become one unit in one of the files
-    where = f"source = {_quote(os.path.relpath(data.resolve(), file.resolve().parent))}\n"
+    where = f"source = {quote_toml(os.path.relpath(data.resolve(), file.resolve().parent))}\n"
     return _declared(data.stem, where, unit, types, hints, guessed=isinstance(source, Csv))
 
 
 def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -> str:
-    """The unit as it is stored."""
     unit = next((name for name in types if unit != ROW and name.lower() == unit.lower()), unit)
     if unit != ROW and unit not in types:
         raise Misconfigured(
@@ -91,11 +87,11 @@ def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -
 
 
 def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hints, *, guessed: bool = False) -> str:
-    name = _quote(title)
+    name = quote_toml(title)
     lines = [
         f"[tables.{name}]\n",
         where,
-        hints.once(_UNIT) + f"unit = {_quote(unit)}\n",
+        hints.once(_UNIT) + f"unit = {quote_toml(unit)}\n",
         *([] if unit == ROW else [hints.once(_ROWS) + "# rows_per_unit = 5\n"]),
         *([] if unit == ROW else [hints.once(_GROUPS) + "# groups_per_unit = 3\n"]),
         hints.once(_PROMISED if "\ntable = " in where else _VERSION) + 'version = "1"\n',
@@ -110,7 +106,7 @@ def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, gues
     kind, zoned = types[name], name in types.zoned
     hint = "" if is_unit else "".join(map(hints.once, _hints(kind, zoned=zoned, guessed=guessed)))
     zone = ', zone = "UTC"' if zoned and not guessed else ""
-    return f'{hint}{_quote(name)} = {{ type = "{kind.value}"{zone} }}\n'
+    return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone} }}\n'
 
 
 def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
@@ -122,7 +118,8 @@ def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
         yield _TEXTS
 
 
-def _quote(text: str) -> str:
+def quote_toml(text: str) -> str:
+    """A name or a value as TOML writes it."""
     return json.dumps(text, ensure_ascii=False)
 
 

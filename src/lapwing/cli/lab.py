@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from lapwing.cli.output import echo
+from lapwing.cli.options import JsonOption, read_number
+from lapwing.cli.output import check_picture, echo, show
 from lapwing.cli.progress import waiting
 from lapwing.errors import Misconfigured
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def audit(
@@ -53,10 +52,10 @@ def audit(
         Path | None, typer.Option("--write-neighbours", help="Write two folders to serve and audit, and stop.")
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Also draw the result to a .png or .svg file.")] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Try to refute a claim of privacy. Exit code 1 if it is rejected, 2 if there is nothing to audit."""
-    _check_picture(plot)
+    check_picture(plot)
     if write is not None:
         return _write_neighbours(write, as_json)
     if zoo:
@@ -76,12 +75,12 @@ def audit(
         from lapwing.lab import audit as run
 
         with progress("auditing", n) as step:
-            found = run(mechanism, pair, claim=claim, runs=n, alpha=alpha, many=many, early=early, step=step)
-    echo(json.dumps(found.to_dict()) if as_json else str(found))
+            result = run(mechanism, pair, claim=claim, runs=n, alpha=alpha, many=many, early=early, step=step)
+    _show(result, as_json)
     if plot is not None:
-        found.plot(plot)
-    if found.rejected or found.only is not None:
-        raise typer.Exit(1 if found.rejected else 2)
+        result.plot(plot)
+    if result.rejected or result.only is not None:
+        raise typer.Exit(1 if result.rejected else 2)
 
 
 def attack(
@@ -89,43 +88,35 @@ def attack(
     everything: Annotated[bool, typer.Option("--all", help="Run all attacks and write one page.")] = False,
     page: Annotated[Path, typer.Option("--page", help="Where --all writes its page.")] = Path("attacks.html"),
     plot: Annotated[Path | None, typer.Option("--plot", help="Also draw the result to a .png or .svg file.")] = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Attack an unprotected system, naive noise and Lapwing, and compare with what epsilon allows."""
     from lapwing.lab.attacks import ATTACKS
     from lapwing.lab.attacks import attack as run
 
-    _check_picture(plot)
+    check_picture(plot)
     if everything:
         from lapwing.lab.report_page import write_page
 
-        found = []
+        results = []
         with progress("attacking", len(ATTACKS)) as step:
-            for known in ATTACKS:
-                found.append(run(known))
-                step(len(found))
+            for listed in ATTACKS:
+                results.append(run(listed))
+                step(len(results))
                 if not as_json:
-                    echo(f"{found[-1]}\n")
-        write_page(found, page)
-        told = [attacked.to_dict() for attacked in found]
-        echo(json.dumps({"written": str(page), "attacks": told}) if as_json else f"Wrote {page}.")
+                    echo(f"{results[-1]}\n")
+        write_page(results, page)
+        facts = [attacked.to_dict() for attacked in results]
+        echo(json.dumps({"written": str(page), "attacks": facts}) if as_json else f"Wrote {page}.")
         return
     if name is None:
-        echo(json.dumps(ATTACKS) if as_json else "\n".join(f"{one:15} {what}" for one, what in ATTACKS.items()))
+        echo(json.dumps(ATTACKS) if as_json else "\n".join(f"{title:15} {what}" for title, what in ATTACKS.items()))
         return
     with waiting("attacking"):
         attacked = run(name)
-    echo(json.dumps(attacked.to_dict()) if as_json else str(attacked))
+    _show(attacked, as_json)
     if plot is not None:
         attacked.plot(plot)
-
-
-def _check_picture(plot: Path | None) -> None:
-    """Before the runs, which take long."""
-    if plot is not None:
-        from lapwing.answers.formats import picture_path
-
-        picture_path(plot)
 
 
 @contextmanager
@@ -150,10 +141,8 @@ def _target(
     from lapwing.lab.targets import ask_question, find_function, read_data, run_program
 
     if name.lstrip().upper().startswith(("SELECT", "WITH")):
-        if epsilon is None:
-            raise Misconfigured("a question is asked at a price. Pass --epsilon, for example --epsilon 1.")
         n = runs or 1_000
-        release, pair = ask_question(name, epsilon=_number(epsilon, "epsilon"), runs=n, closer=closer)
+        release, pair = ask_question(name, epsilon=_price(epsilon), runs=n, closer=closer)
         return release, pair, False, n
     if left is not None and left == right:
         raise Misconfigured("--left and --right are the same data. Pass two neighbours: with one unit, and without it.")
@@ -184,16 +173,13 @@ def _servers(
 
     if other is None or other == url:
         raise Misconfigured("an audit compares two servers. Name the one without the person: --other URL.")
-    if epsilon is None:
-        raise Misconfigured("a question is asked at a price. Pass --epsilon, for example --epsilon 1.")
     n, asked = runs or 500, question or QUESTION
-    price = _number(epsilon, "epsilon")
-    mechanism, pair = ask_servers((url, other), asked, epsilon=price, runs=n, own=own, closer=closer)
+    mechanism, pair = ask_servers((url, other), asked, epsilon=_price(epsilon), runs=n, own=own, closer=closer)
     return mechanism, pair, True, n
 
 
 def _write_neighbours(folder: Path, as_json: bool) -> None:
-    from lapwing.lab.neighbouring_data import write_neighbours
+    from lapwing.lab.targets import write_neighbours
 
     files = [str(file) for file in write_neighbours(folder)]
     serve = "\n".join(f"  lapwing serve --file {file}" for file in files)
@@ -207,54 +193,51 @@ def _replay(target: str, left: str | None, right: str | None, epsilon: str | Non
         raise Misconfigured(f"{target!r} is not module:function. Only Python code can be replayed.")
     with ExitStack() as closer:
         function, pair, _, _ = _target(target, left, right, None, None, closer)
-    claimed = None if epsilon is None else _number(epsilon, "epsilon")
-    found = replay(function, pair, epsilon=claimed, delta=_number(delta, "delta"))
-    echo(json.dumps(found.to_dict()) if as_json else str(found))
-    if found.rejected or not found.releases:
-        raise typer.Exit(1 if found.rejected else 2)
+    claimed = None if epsilon is None else read_number(epsilon, "epsilon")
+    result = replay(function, pair, epsilon=claimed, delta=read_number(delta, "delta"))
+    _show(result, as_json)
+    if result.rejected or not result.releases:
+        raise typer.Exit(1 if result.rejected else 2)
 
 
 def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float, as_json: bool) -> None:
     from lapwing.lab.one_run import audit_groups
 
-    if epsilon is None:
-        raise Misconfigured("a question is asked at a price. Pass --epsilon, for example --epsilon 1.")
-    found = audit_groups(aggregate, epsilon=_number(epsilon, "epsilon"), groups=groups, alpha=alpha)
-    echo(json.dumps(found.to_dict()) if as_json else str(found))
-    if found.rejected:
+    result = audit_groups(aggregate, epsilon=_price(epsilon), groups=groups, alpha=alpha)
+    _show(result, as_json)
+    if result.rejected:
         raise typer.Exit(1)
 
 
 def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
     """A line for each specimen; exit code 1 if a broken one passes or a sound one is rejected."""
     from lapwing.lab.replay import replay
-    from lapwing.lab.zoo import BROKEN, SOUND, needed_runs
-    from lapwing.lab.zoo_code import FAULTS
+    from lapwing.lab.zoo import BROKEN, FAULTS, SOUND, needed_runs
 
     rows = []
     with progress("visiting the zoo", len(BROKEN) + len(SOUND)) as step:
         for specimen in (*BROKEN, *SOUND):
-            found = specimen.audit(alpha=alpha)
+            result = specimen.audit(alpha=alpha)
             needed = needed_runs(specimen) if power and not specimen.sound else None
-            rows.append((specimen, found, needed))
+            rows.append((specimen, result, needed))
             step(len(rows))
             if not as_json:
-                verdict = "rejected" if found.rejected else "no violation found"
+                verdict = "rejected" if result.rejected else "no violation found"
                 more = f"  95 % of audits reject at N = {needed:,}" if needed else ""
-                bound = f"epsilon >= {max(found.epsilon_lower, 0):.2f}"
+                bound = f"epsilon >= {max(result.epsilon_lower, 0):.2f}"
                 line = f"{specimen.name:34} N = {specimen.runs:>7,}  {bound:15}  {verdict:18}  {specimen.wrong}{more}"
                 echo(line.rstrip())
     replays = {name: replay(function, pair, epsilon=1) for name, (function, pair) in FAULTS.items()}
-    wrong = [specimen.name for specimen, found, _ in rows if found.rejected == specimen.sound]
-    wrong += [name for name, found in replays.items() if not found.rejected]
+    wrong = [specimen.name for specimen, result, _ in rows if result.rejected == specimen.sound]
+    wrong += [name for name, result in replays.items() if not result.rejected]
     if as_json:
         audits = [{"name": s.name, "sound": s.sound, "needed_runs": n, **f.to_dict()} for s, f, n in rows]
-        replayed = [{"name": name, "sound": False, **found.to_dict()} for name, found in replays.items()]
+        replayed = [{"name": name, "sound": False, **result.to_dict()} for name, result in replays.items()]
         echo(json.dumps([*audits, *replayed]))
     else:
         for name, found_there in replays.items():
             echo(f"{name + ', by replay':34} {'rejected':>32}  {found_there.problems[0]}")
-        caught = sum(found.rejected for _, found, _ in rows) + sum(found.rejected for found in replays.values())
+        caught = sum(result.rejected for _, result, _ in rows) + sum(result.rejected for result in replays.values())
         of = len(BROKEN) + len(FAULTS)
         echo(f"{caught} of {of} broken mechanisms rejected; wrong verdicts: {', '.join(wrong) or 'none'}.")
     if wrong:
@@ -262,17 +245,18 @@ def _visit_zoo(alpha: float, power: bool, as_json: bool) -> None:
 
 
 def _claim(epsilon: str | None, delta: str, rho: str | None, mu: str | None) -> Any:
-    from lapwing.lab.claim import read_claim
+    from lapwing.lab.report import read_claim
 
     given = {"epsilon": epsilon, "rho": rho, "mu": mu}
-    numbers = {name: None if text is None else _number(text, name) for name, text in given.items()}
-    return read_claim(None, delta=_number(delta, "delta"), **numbers)
+    numbers = {name: None if text is None else read_number(text, name) for name, text in given.items()}
+    return read_claim(None, delta=read_number(delta, "delta"), **numbers)
 
 
-def _number(text: str, name: str) -> Any:
-    from decimal import Decimal, InvalidOperation
+def _price(epsilon: str | None) -> Any:
+    if epsilon is None:
+        raise Misconfigured("a question is asked at a price. Pass --epsilon, for example --epsilon 1.")
+    return read_number(epsilon, "epsilon")
 
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise Misconfigured(f"`--{name}` is {text!r}; it must be a number, for example 0.1.") from None
+
+def _show(result: Any, as_json: bool) -> None:
+    show(result.to_dict(), as_json, str(result))

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lapwing.cli.opened import ledger_at
-from lapwing.cli.options import DEFAULT, FileOption, JsonOption
-from lapwing.cli.output import show
+from lapwing.cli.options import DEFAULT, FileOption, JsonOption, ledger_at
+from lapwing.cli.output import aligned, echo, show
 
 if TYPE_CHECKING:
-    from lapwing.ledger import Entry
+    from lapwing.ledger import Entry, Report
 
 app = typer.Typer(help="Inspect what was spent, question by question.", no_args_is_help=True)
 
+AgainstOption = Annotated[Path | None, typer.Option(help="An earlier export that the ledger must continue.")]
 _LONGEST = 70  # characters of a question
 
 
@@ -33,36 +33,24 @@ def show_ledger(
     if as_json:
         return show([asdict(entry) for entry in entries], as_json, "")
     rows = list(_entries(entries) if every else _questions(entries))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
     if len(rows) == 1:
-        lines = ["No question was charged yet. `lapwing ledger show --all` lists every entry."]
-    return show(None, as_json, "\n".join(lines))
+        return echo("No question was charged yet. `lapwing ledger show --all` lists every entry.")
+    return echo("\n".join(aligned(rows)))
 
 
 @app.command("verify")
-def verify(
-    against: Annotated[Path | None, typer.Option(help="An earlier export that the ledger must continue.")] = None,
-    file: FileOption = DEFAULT,
-    as_json: JsonOption = False,
-) -> None:
+def verify(against: AgainstOption = None, file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Verify the chain of entries; exit code 1 if one was changed, removed or added."""
     from lapwing.curator.settings import read_settings
     from lapwing.ledger import read_head, verify_ledger
 
     settings, head = read_settings(file), None if against is None else read_head(against)
     report = verify_ledger(settings.ledger, witness=settings.witnesses, against=head)
-    show({"ok": report.ok, "entries": report.entries, "message": str(report)}, as_json, str(report))
-    if not report.ok:
-        raise typer.Exit(1)
+    _show_report(report, str(report), as_json)
 
 
 @app.command("accept")
-def accept(
-    against: Annotated[Path | None, typer.Option(help="An earlier export that the ledger must continue.")] = None,
-    file: FileOption = DEFAULT,
-    as_json: JsonOption = False,
-) -> None:
+def accept(against: AgainstOption = None, file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Go on with a ledger whose database server changed, if no charge is missing; exit code 1 if one is."""
     from lapwing.curator.settings import read_settings
     from lapwing.ledger import accept_ledger, read_head
@@ -70,9 +58,7 @@ def accept(
     settings, head = read_settings(file), None if against is None else read_head(against)
     report = accept_ledger(settings.ledger, settings.budget, witness=settings.witnesses, against=head)
     text = f"{report}\nAccepted: the ledger is served from this server on." if report.ok else str(report)
-    show({"ok": report.ok, "entries": report.entries, "message": text}, as_json, text)
-    if not report.ok:
-        raise typer.Exit(1)
+    _show_report(report, text, as_json)
 
 
 @app.command("export")
@@ -81,6 +67,12 @@ def export(to: Path, file: FileOption = DEFAULT, as_json: JsonOption = False) ->
     ledger_at(file).export(to)
     text = f"Wrote {to}. Keep it elsewhere: `lapwing ledger verify --against {to}` proves the ledger up to now."
     show({"written": str(to)}, as_json, text)
+
+
+def _show_report(report: Report, text: str, as_json: bool) -> None:
+    show({"ok": report.ok, "entries": report.entries, "message": text}, as_json, text)
+    if not report.ok:
+        raise typer.Exit(1)
 
 
 def _questions(entries: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
@@ -95,7 +87,6 @@ def _questions(entries: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
 
 
 def _entries(entries: Iterable[Entry]) -> Iterator[tuple[str, ...]]:
-    """A line for each entry."""
     yield "entry", "time (UTC)", "what", "analyst", "price", "spent so far", "question"
     for entry in entries:
         price = _text(entry.amount) if entry.kind == "reserve" else ""

@@ -9,40 +9,31 @@ import gc
 import json
 import sys
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from lapwing.cli.course import lecture, tour
+from lapwing.cli.ask import ask, batch, distribution, marginals, preview
+from lapwing.cli.check import check
 from lapwing.cli.lab import attack, audit
 from lapwing.cli.ledger import app as ledger_app
-from lapwing.cli.opened import OPENED, curator_at, ledger_at
 from lapwing.cli.options import (
     DEFAULT,
-    CsvOption,
+    OPENED,
     ExplainOption,
     FileOption,
     JsonOption,
-    PreviewOption,
-    check_formats,
+    ledger_at,
+    need_server,
     read_number,
-    read_terms,
-    takes_options,
 )
-from lapwing.cli.output import Unwritten, after_answer, csv_of, echo, in_flags, show
-from lapwing.cli.progress import waiting
-from lapwing.cli.serve import serve
+from lapwing.cli.output import Unwritten, echo, in_flags, show
+from lapwing.cli.plan import plan
 from lapwing.cli.survey import app as survey_app
 from lapwing.cli.tokens import app as tokens_app
-from lapwing.cli.workloads import answer_request, distribution, marginals
 from lapwing.errors import BudgetExceeded, LapwingError, Misconfigured, Refused
-from lapwing.terms import TERMS, AskBatchTerms, AskTerms, PreviewTerms
-
-if TYPE_CHECKING:
-    from lapwing.curator.request import Request
 
 EXIT_CODES = (
     "Exit codes: 0 answered; 1 failed, or an audited claim was rejected; 2 wrong usage or settings; "
@@ -57,10 +48,8 @@ app = typer.Typer(
 )
 for name, group in (("ledger", ledger_app), ("survey", survey_app), ("token", tokens_app)):
     app.add_typer(group, name=name, hidden=True)
-for command in (audit, attack, lecture, tour, serve):
+for command in (check, plan):
     app.command(hidden=True)(command)
-
-QuestionArgument = Annotated[str, typer.Argument(help="One SELECT, or - to read it from standard input.")]
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""
 
@@ -113,8 +102,8 @@ def start(
 ) -> None:
     """Answer questions about private data without exposing anyone in it."""
     if everything:
-        known: Any = context.command
-        lines = [f"{name:14}{one.get_short_help_str(100)}" for name, one in known.commands.items()]
+        group: Any = context.command
+        lines = [f"{name:14}{command.get_short_help_str(100)}" for name, command in group.commands.items()]
         echo("\n".join([*lines, "", EXIT_CODES]))
         raise typer.Exit
     if version:
@@ -124,12 +113,79 @@ def start(
         raise typer.Exit
 
 
+app.command(hidden=True)(audit)
+app.command(hidden=True)(attack)
+
+
+@app.command(hidden=True)
+def lecture(
+    name: Annotated[str | None, typer.Argument(help="The lecture, or its number; without one, all are listed.")] = None,
+    solutions: Annotated[bool, typer.Option("--solutions", help="Also show the solutions of the exercises.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a lecture on differential privacy: text, code and what it prints, item by item."""
+    from lapwing.lab.course import LECTURES, read_lecture
+
+    if name is None:
+        titles = {key: read_lecture(key).title for key in LECTURES}
+        echo(json.dumps(titles) if as_json else "\n".join(f"{key:16} {title}" for key, title in titles.items()))
+        return
+    parts = read_lecture(name).run(solutions=solutions)
+    if as_json:
+        echo(json.dumps(list(parts)))
+        return
+    for part in parts:
+        echo(f"{part}\n")
+
+
+@app.command(hidden=True)
+def tour(
+    plot: Annotated[Path | None, typer.Option("--plot", help="Also draw names to a .png or .svg file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the mechanisms on real data: names, an auction, two coins, a budget."""
+    from lapwing.lab.course import draw_tour
+    from lapwing.lab.course import tour as story
+
+    if plot is not None:
+        draw_tour(plot)
+    if as_json:
+        echo(json.dumps(list(story())))
+        return
+    for part in story():
+        echo(f"{part}\n")
+
+
+@app.command(hidden=True)
+def serve(
+    file: FileOption = DEFAULT,
+    check: Annotated[bool, typer.Option("--check", help="Check the settings, make the first token, and stop.")] = False,
+) -> None:
+    r"""Answer questions over HTTP, for people who do not trust each other. \[serve] in lapwing.toml says how."""
+    need_server("Servers")
+    from lapwing.server.run import prepare, run
+
+    settings, token = prepare(file)
+    if token is not None:
+        echo(f"The first steward's token is in {token}. Only its owner can read it; keep it that way.")
+    if check:
+        return echo(f"{file} can be served: {settings.workers} worker(s) on {settings.host}, port {settings.port}.")
+    run(file, settings, say=echo)
+
+
 @app.command()
-def demo(as_json: JsonOption = False) -> None:
+def demo(
+    as_json: JsonOption = False,
+    console: Annotated[bool, typer.Option("--serve", help="Open the console on the same data.")] = False,
+) -> None:
     """Ask real data, and attack the answers."""
+    if console:
+        from lapwing.cli.demo_console import run_console
+
+        return run_console()
     from lapwing.cli.demo import run as story
 
-    story(as_json=as_json)
+    return story(as_json=as_json)
 
 
 @app.command()
@@ -141,6 +197,8 @@ def init(
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     epsilon: Annotated[str | None, typer.Option(help="How much may ever leak about one unit.")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
+    browser: Annotated[bool, typer.Option("--browser", help="Declare facts on a page of this machine.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: write a draft to edit.")] = False,
     file: FileOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
@@ -149,6 +207,10 @@ def init(
     from lapwing.postgres import is_postgres
     from lapwing.privacy.budget import Budget
 
+    is_file = len(data) == 1 and table is None and not is_postgres(data[0])
+    asks = not (yes or as_json) and unit is None and sys.stdin.isatty()
+    if is_file and (browser or asks):
+        return _set_up(Path(data[0]), unit, epsilon, delta, file, browser=browser)
     if unit is None:
         raise Misconfigured(_UNIT)
     if epsilon is None:
@@ -161,82 +223,42 @@ def init(
             raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
         text = draft_served(data[0], table, unit, size, slip)
     else:
-        text = draft([Path(one) for one in data], unit, size, slip, file)
+        text = draft(list(map(Path, data)), unit, size, slip, file)
     weak = Budget(size, slip).weakness
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Misconfigured(f"{file} cannot be written ({error.strerror}). Choose another with --file.") from None
-    told = f"Wrote {file}. Review every line marked REVIEW before asking questions.\n{weak}".rstrip()
-    show({"written": str(file), "warning": weak or None}, as_json, told)
+    message = f"Wrote {file}. Review every line marked REVIEW before asking questions.\n{weak}".rstrip()
+    show({"written": str(file), "warning": weak or None}, as_json, message)
 
 
-@app.command()
-@takes_options(AskTerms)
-def ask(
-    question: QuestionArgument,
-    plot: Annotated[Path | None, typer.Option(help="Also plot the answer to this .png or .svg file.")] = None,
-    as_json: JsonOption = False,
-    as_csv: CsvOption = False,
-    explain: ExplainOption = False,
-    file: FileOption = DEFAULT,
-    **terms: Any,
-) -> None:
-    """Answer a question. The same question is free the second time."""
-    check_formats(as_json, as_csv)
-    request = _question(question, AskTerms, terms)
-    if plot is not None:
-        from lapwing.answers.formats import picture_path
+def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
+    """Asks for the facts of one file, and writes them."""
+    from lapwing.cli.setup import Facts, ask_facts, check_text, first_questions
+    from lapwing.engines.backends import stored_types
+    from lapwing.engines.source import file_source
 
-        picture_path(plot)
-    with waiting("reading the rows"):
-        release: Any = curator_at(file).answer(request)
-    with after_answer(release.cost):
-        if as_csv:
-            echo(csv_of(release), nl=False)
-        else:  # each needs its own imports
-            text = "" if as_json else f"{release}\n\n{release.explain()}" if explain else str(release)
-            show(release.to_dict() if as_json else None, as_json, text)
-        if plot is not None:
-            release.plot(plot)
+    if file.exists():
+        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
+    types = stored_types(file_source(data), guess=True)
+    if browser:
+        from lapwing.cli.options import need_server
+
+        need_server("Pages")
+        from lapwing.cli.setup_page import serve_setup
+
+        return serve_setup(Facts(data, unit or "", epsilon or "1", delta), types, file, say=echo)
+    text = ask_facts(data, types, unit, epsilon, delta).toml(file)
+    ((table, _),) = check_text(text, file).tables
+    file.write_text(text, encoding="utf-8")
+    asked = "\n".join(f'  lapwing ask "{question}" --share 0.05' for question in first_questions(table))
+    return echo(f"Wrote {file}. Try:\n{asked}")
 
 
-@app.command()
-@takes_options(PreviewTerms)
-def preview(
-    question: QuestionArgument,
-    as_json: JsonOption = False,
-    explain: ExplainOption = False,
-    file: FileOption = DEFAULT,
-    **terms: Any,
-) -> None:
-    """Show the price and the error of an answer. Free."""
-    seen = curator_at(file).preview_request(_question(question, PreviewTerms, terms))
-    show(seen.to_dict(), as_json, in_flags(seen.explain() if explain else str(seen)))
-
-
-@app.command(hidden=True)
-@takes_options(AskBatchTerms)
-def batch(
-    questions: Annotated[list[str], typer.Argument(help="SELECT statements, one per argument.")],
-    weights: Annotated[list[str] | None, typer.Option("--weight", help=TERMS["weights"].help)] = None,
-    only_preview: PreviewOption = False,
-    as_json: JsonOption = False,
-    as_csv: CsvOption = False,
-    explain: ExplainOption = False,
-    file: FileOption = DEFAULT,
-    **terms: Any,
-) -> None:
-    """Answer several questions at one price, split to minimize the worst relative error."""
-    from lapwing.curator.batch import read_batch
-    from lapwing.curator.request import make_request
-
-    check_formats(as_json, as_csv)
-    asked = read_batch(questions, [read_number(text, "weight") for text in weights] if weights else None)
-    request = make_request(asked, read_terms(AskBatchTerms, terms))
-    answer_request(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
-
-
+app.command()(ask)
+app.command()(preview)
+app.command(hidden=True)(batch)
 app.command(hidden=True)(distribution)
 app.command(hidden=True)(marginals)
 
@@ -256,60 +278,29 @@ def doctor(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Check the setup."""
     from lapwing.cli.doctor import CHECKS
 
-    results = _without_repeats([_run_check(name, check, file) for name, check in CHECKS.items()])
+    results: list[dict[str, Any]] = []
+    first: dict[str, str] = {}  # an error that several checks meet is printed once
+    for name, run_check in CHECKS.items():
+        try:
+            results.append({"check": name, "ok": True, "detail": run_check(file)})
+        except LapwingError as error:
+            original = first.setdefault(str(error), name)
+            detail = str(error) if original == name else f"the same as {original}"
+            results.append({"check": name, "ok": False, "detail": detail})
     lines = [f"{'ok  ' if result['ok'] else 'FAIL'}  {result['check']}: {result['detail']}" for result in results]
     show(results, as_json, "\n".join(lines))
     if not all(result["ok"] for result in results):
         raise typer.Exit(1)
 
 
-def _run_check(name: str, check: Callable[[Path], str], file: Path) -> dict[str, Any]:
-    try:
-        return {"check": name, "ok": True, "detail": check(file)}
-    except LapwingError as error:
-        return {"check": name, "ok": False, "detail": str(error)}
-
-
-def _without_repeats(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """An error that several checks meet is told once."""
-    first: dict[str, str] = {}
-    for result in results:
-        said = first.setdefault(result["detail"], result["check"])
-        if not result["ok"] and said != result["check"]:
-            result["detail"] = f"the same as {said}"
-    return results
-
-
-def _read(question: str) -> str:
-    """The question, or that on standard input."""
-    if question != "-":
-        return question
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError:
-        raise Misconfigured("standard input is not UTF-8 text. Nothing was charged.") from None
-
-
-def _question(question: str, kind: Any, options: dict[str, Any]) -> Request:
-    from lapwing.curator.request import QuestionRequest, make_request
-
-    terms = read_terms(kind, options)
-    if len(terms.keys() & {"within", "epsilon", "share"}) != 1:
-        raise Misconfigured(
-            "pass one of three: the error you can accept, --within 50; the price, --epsilon 0.1; or a share of the "
-            "whole budget, --share 0.05. `lapwing preview` shows what each gives. Nothing was charged."
-        )
-    return make_request(QuestionRequest(_read(question)), terms)
-
-
 def _complain(error: dict[str, Any], *, printable: bool = True) -> None:
     """Prints an error in the words of the command line, as JSON if requested; on standard error if that fails."""
-    error = {name: in_flags(said) if isinstance(said, str) else said for name, said in error.items()}
-    said = json.dumps(error) if "--json" in sys.argv else error["message"]
+    error = {name: in_flags(text) if isinstance(text, str) else text for name, text in error.items()}
+    text = json.dumps(error) if "--json" in sys.argv else error["message"]
     try:
         if "--json" in sys.argv and printable:
-            return echo(said)
+            return echo(text)
     except Unwritten:
         pass
     with suppress(OSError):
-        typer.echo(said, err=True)
+        typer.echo(text, err=True)

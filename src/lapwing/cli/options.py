@@ -1,20 +1,27 @@
-"""Options that commands share. Those of a question are made from the one list of terms; numbers are exact decimals."""
+"""Options that commands share, and what they open. Options of a question are made from the one list of terms."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from lapwing.errors import Misconfigured
-from lapwing.terms import TERMS, read_decimal, read_term, types_of
+from lapwing.terms import TERMS, Number, read_term, types_of
+
+if TYPE_CHECKING:
+    from lapwing.curator import Curator
+    from lapwing.ledger import Ledger
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 DEFAULT = Path("lapwing.toml")
+OPENED = ExitStack()
+"""Curators and ledgers that a command opened, to be closed at its end."""
 
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="The settings file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -29,16 +36,16 @@ PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show price 
 def takes_options(kind: Any) -> Callable[[_F], _F]:
     """Makes an option of each term of a kind, after the arguments of a command that takes them as keywords."""
 
-    def made(command: _F) -> _F:
+    def decorate(command: _F) -> _F:
         signature, types = inspect.signature(command, eval_str=True), types_of(kind)
-        written = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        first, *rest = (one.replace(kind=one.KEYWORD_ONLY) for one in written)
+        written = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        first, *rest = (p.replace(kind=p.KEYWORD_ONLY) for p in written)
         own = [first, *(_option(name, types[name]) for name in types if name not in signature.parameters), *rest]
         command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in own}
+        command.__annotations__ = {p.name: p.annotation for p in own}
         return command
 
-    return made
+    return decorate
 
 
 def _option(name: str, written: Any) -> inspect.Parameter:
@@ -67,29 +74,42 @@ def read_terms(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, bool):
             named |= {name: not term.default} if value else {}
         elif value is not None and str(value) != str(term.default):
-            named[name] = _read(types[name], name, value) if isinstance(value, str) else value
+            named[name] = read_number(value, name, types[name]) if isinstance(value, str) else value
     return named
 
 
-def _read(written: Any, name: str, text: str) -> Any:
+def read_number(text: str, name: str, kind: Any = Number) -> Any:
+    """An exact number, or the value of a term of this type."""
     try:
-        return read_term(written, text)
+        return read_term(kind, text)
     except ValueError:
-        raise _wrong(name.replace("_", "-"), text) from None
-
-
-def read_number(text: str, name: str) -> Any:
-    try:
-        return read_decimal(text)
-    except ValueError:
-        raise _wrong(name, text) from None
-
-
-def _wrong(name: str, text: str) -> Misconfigured:
-    return Misconfigured(f"`--{name}` is {text!r}; it must be a number, for example 0.1.")
+        flag = name.replace("_", "-")
+        raise Misconfigured(f"`--{flag}` is {text!r}; it must be a number, for example 0.1.") from None
 
 
 def check_formats(as_json: bool, as_csv: bool) -> None:
-    """Refuses two formats at once, before anything is asked."""
+    """Refuses two formats at once, before asking."""
     if as_json and as_csv:
         raise Misconfigured("--json and --csv are two formats of one answer. Pass one of them. Nothing was charged.")
+
+
+def curator_at(file: Path) -> Curator:
+    from lapwing.curator import load
+
+    return OPENED.enter_context(load(file))
+
+
+def ledger_at(file: Path) -> Ledger:
+    from lapwing.curator.settings import read_settings
+    from lapwing.ledger import open_ledger
+
+    settings = read_settings(file)
+    return OPENED.enter_context(open_ledger(settings.ledger, settings.budget, witness=settings.witnesses))
+
+
+def need_server(what: str) -> None:
+    """Says how to install what only a server needs."""
+    from lapwing.answers.formats import load
+
+    for package in ("fastapi", "uvicorn", "jinja2"):
+        load(package, what=what, install="'lapwing[server]'")

@@ -6,8 +6,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -33,18 +34,17 @@ _ARGUMENT = re.compile(
 def in_flags(text: str) -> str:
     """A message as the command line says it: --limits auto for limits="auto"."""
 
-    def flag(found: re.Match[str]) -> str:
-        value = (found[2] or "").strip('"')
+    def flag(argument: re.Match[str]) -> str:
+        value = (argument[2] or "").strip('"')
         end = "." if value.endswith(".") else ""  # of the sentence
         shown = value.removesuffix(".")
-        name = f"--{found[1].replace('_', '-')}"
+        name = f"--{argument[1].replace('_', '-')}"
         return f"{name}{'' if shown in ('', 'True') else f' {shown}'}{end}"
 
     return _ARGUMENT.sub(flag, text)
 
 
 def echo(text: str, *, nl: bool = True) -> None:
-    """Prints and flushes."""
     try:
         if sys.stdout is None:
             raise OSError("it is closed")
@@ -62,8 +62,21 @@ def csv_of(answer: Any) -> str:
 
 
 def show(value: Any, as_json: bool, text: str) -> None:
-    """Prints the value as JSON, or the text."""
     echo(json.dumps(value, default=str) if as_json else text)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table as lines; its last column is not padded."""
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
+
+
+def check_picture(plot: Path | None) -> None:
+    """Refuses a file that is no picture, before long work."""
+    if plot is not None:
+        from lapwing.answers.formats import picture_path
+
+        picture_path(plot)
 
 
 @contextmanager

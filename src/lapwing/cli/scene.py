@@ -34,45 +34,39 @@ def stage() -> Console:
 
 
 def show(console: Console, scene: Scene, number: int) -> None:
-    """Prints a scene under its title."""
     console.print(Text(f"\n{number}. {scene.title}", style="bold"))
     console.print(Padding(Group(*scene.shown), (0, 0, 0, 3)))
 
 
 def say(text: str) -> Text:
-    """Plain text; brackets have no special meaning."""
     return Text(text)
 
 
 def command(text: str, prompt: str = "$") -> Text:
-    """A command to type."""
     return Text(f"{prompt} {text}", style="cyan")
 
 
 def quote(text: str) -> Padding:
-    """What Lapwing says."""
     return Padding(Text(text, style="italic"), (0, 0, 0, 2))
 
 
 def listing(text: str, language: str) -> Padding:
-    """A file with colours."""
     return Padding(Syntax(text.rstrip(), language, theme="ansi_dark", background_color="default"), (1, 0, 0, 2))
 
 
 def table(*names: str, left: int = 1) -> Table:
     """An empty table; the first `left` columns hold words, the others numbers."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
-    for place, name in enumerate(names):
-        made.add_column(name, justify="left" if place < left else "right")
-    return made
+    empty = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
+    for index, name in enumerate(names):
+        empty.add_column(name, justify="left" if index < left else "right")
+    return empty
 
 
 def bullets(lines: Iterable[str]) -> Table:
-    """A bulleted list with hanging indentation."""
-    made = Table.grid(padding=(0, 1))
+    grid = Table.grid(padding=(0, 1))
     for line in lines:
-        made.add_row("-", Text(line))
-    return made
+        grid.add_row("-", Text(line))
+    return grid
 
 
 def tick(text: str, good: bool) -> Text:

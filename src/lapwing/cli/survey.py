@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lapwing.cli.options import JsonOption, check_formats
+from lapwing.cli.options import JsonOption, check_formats, need_server
 from lapwing.cli.output import echo, show
 from lapwing.errors import Misconfigured
 from lapwing.sockets import listen
 
 if TYPE_CHECKING:
     from lapwing.survey.definition import Survey
-    from lapwing.survey.serving import Listening
-    from lapwing.survey.survey_app import SurveyApp
+    from lapwing.survey.survey_app import Listening, SurveyApp
 
 app = typer.Typer(help="Run surveys that randomize answers in the browser.", no_args_is_help=True)
 
@@ -45,8 +44,6 @@ _PLAIN = (
 @app.command("new")
 def new(file: SurveyArgument = FILE, as_json: JsonOption = False) -> None:
     """Write a first survey.toml, with every kind of question, to be changed."""
-    from lapwing.cli.survey_draft import DRAFT
-
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(DRAFT)
@@ -68,25 +65,24 @@ def serve(
     as_json: JsonOption = False,
 ) -> None:
     """Host the form, keep randomized reports, and show what they say. Ends with Ctrl-C."""
-    from lapwing.survey.open_store import open_survey_store
     from lapwing.survey.read_toml import read_survey
+    from lapwing.survey.report_store import open_survey_store
 
     survey = read_survey(file)
     kept = open_survey_store(file, store)
-    _need_server()
-    from lapwing.survey.serving import Listening
-    from lapwing.survey.serving import serve as run
-    from lapwing.survey.survey_app import make_app
+    need_server("Surveys")
+    from lapwing.survey.survey_app import Listening, make_app
+    from lapwing.survey.survey_app import serve as run
 
-    made = make_app(survey, kept)
+    survey_app = make_app(survey, kept)
     with listen(host, port) as at, suppress(KeyboardInterrupt):
         where = Listening(host, at.getsockname()[1])
-        told = _links(made, where)
+        links = _links(survey_app, where)
         more = [f"Reports:  {kept.name}, {kept.count():,} so far"]
         if survey.invitations:
             more.append(f"Invited:  {kept.invited().made:,}; make links with `lapwing survey invite {file} 100`")
-        show(told | {"reports": kept.count(), "store": kept.name}, as_json, _words(told, where, more))
-        run(made, at)
+        show(links | {"reports": kept.count(), "store": kept.name}, as_json, _words(links, where, more))
+        run(survey_app, at)
     kept.close()
     if not as_json:
         echo(f"Stopped. The reports are in {kept.name}: `lapwing survey results {file}`.")
@@ -109,8 +105,8 @@ def results(
     survey = read_survey(file)
     reports = _kept_reports(survey, file, store)
     if joint is None:
-        found = found_in(survey, reports)
-        echo(json.dumps(found.to_dict()) if as_json else found.to_csv() if as_csv else str(found), nl=not as_csv)
+        tables = found_in(survey, reports)
+        echo(json.dumps(tables.to_dict()) if as_json else tables.to_csv() if as_csv else str(tables), nl=not as_csv)
         return
     names = [name.strip() for name in joint.split(",")]
     if len(names) != 2:
@@ -129,9 +125,8 @@ def invite(
 ) -> None:
     """Print links that can be used once each. They are shown now and never again: only hashes are kept."""
     from lapwing.numbers import count
-    from lapwing.survey.open_store import open_survey_store
     from lapwing.survey.read_toml import read_survey
-    from lapwing.survey.report_store import hash_code, make_code
+    from lapwing.survey.report_store import hash_code, make_code, open_survey_store
     from lapwing.survey.wire import Reader
 
     survey = read_survey(file)
@@ -157,17 +152,17 @@ def export(file: SurveyArgument, folder: Path, as_json: JsonOption = False) -> N
     from lapwing.survey.read_toml import read_survey
 
     survey = read_survey(file)
-    _need_server()
+    need_server("Surveys")
     from lapwing.survey.site import Site
 
-    made = Site(survey)
-    written = made.export(folder)
-    sums = "\n".join(f"  {made.hashes[name]['sha256']}  {name}" for name in ("form.js", "randomize.js", "survey.json"))
+    site = Site(survey)
+    written = site.export(folder)
+    sums = "\n".join(f"  {site.hashes[name]['sha256']}  {name}" for name in ("form.js", "randomize.js", "survey.json"))
     text = (
         f"Wrote {len(written)} files to {folder}. Host them with https; `origins` must list where.\n{sums}\n"
         "Publish these hashes where respondents can compare them."
     )
-    show({"written": [str(path) for path in written], "hashes": made.hashes}, as_json, text)
+    show({"written": [str(path) for path in written], "hashes": site.hashes}, as_json, text)
 
 
 @app.command("demo")
@@ -187,14 +182,13 @@ def demo(
 
     if simulate < 0 or not 0 < per_second <= 10_000:
         raise Misconfigured("--simulate must be at least 0, and --per-second between 0 and 10,000.")
-    _need_server()
+    need_server("Surveys")
     from lapwing.survey.results import results as found_in
-    from lapwing.survey.serving import Listening
-    from lapwing.survey.serving import serve as run
-    from lapwing.survey.survey_app import make_app
+    from lapwing.survey.survey_app import Listening, make_app
+    from lapwing.survey.survey_app import serve as run
 
     survey, kept, stop = class_survey(), SqliteSurveyStore(), threading.Event()
-    made = make_app(survey, kept)
+    survey_app = make_app(survey, kept)
 
     def arrive() -> None:
         crowd = Simulated(survey, kept)
@@ -204,23 +198,22 @@ def demo(
 
     with listen(host, port) as at, suppress(KeyboardInterrupt):
         where = Listening(host, at.getsockname()[1])
-        told = _links(made, where)
+        links = _links(survey_app, where)
         more = ["Reports:  in memory, gone when this ends"]
         if simulate:
             more.append(f"Now {simulate} simulated people answer; {SHARE} of 100 would say yes. Watch the results.")
-        show(told | {"simulated": simulate}, as_json, _words(told, where, more))
+        show(links | {"simulated": simulate}, as_json, _words(links, where, more))
         crowd = threading.Thread(target=arrive, daemon=True)
         if simulate:
             crowd.start()
         try:
-            run(made, at)
+            run(survey_app, at)
         finally:
             stop.set()
 
 
 def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
-    from lapwing.survey.open_store import open_survey_store
-    from lapwing.survey.report_store import OTHER_SURVEY
+    from lapwing.survey.report_store import OTHER_SURVEY, open_survey_store
     from lapwing.survey.wire import Reader
 
     kept = open_survey_store(file, store, exists=True)
@@ -232,16 +225,10 @@ def _kept_reports(survey: Survey, file: Path, store: str | None) -> list[bytes]:
         kept.close()
 
 
-def _need_server() -> None:
-    from lapwing.cli.doctor import need_server
-
-    need_server("Surveys")
-
-
-def _links(made: SurveyApp, where: Listening) -> dict[str, Any]:
-    public = made.server.survey.results == "public"
-    key = "" if public else f"?key={made.server.key}"
-    hashes = made.server.site.hashes
+def _links(survey_app: SurveyApp, where: Listening) -> dict[str, Any]:
+    public = survey_app.server.survey.results == "public"
+    key = "" if public else f"?key={survey_app.server.key}"
+    hashes = survey_app.server.site.hashes
     return {
         "form": where.link,
         "results": f"{where.link}results{key}",
@@ -249,12 +236,12 @@ def _links(made: SurveyApp, where: Listening) -> dict[str, Any]:
     }
 
 
-def _words(told: dict[str, Any], where: Listening, more: list[str]) -> str:
-    scripts = [f"          {one['sha256']}  {name}" for name, one in told["scripts"].items()]
-    secret = "  (for who has this link)" if "?key=" in told["results"] else "  (public)"
+def _words(links: dict[str, Any], where: Listening, more: list[str]) -> str:
+    scripts = [f"          {hashes['sha256']}  {name}" for name, hashes in links["scripts"].items()]
+    secret = "  (for who has this link)" if "?key=" in links["results"] else "  (public)"
     lines = [
-        f"Form:     {told['form']}",
-        f"Results:  {told['results']}{secret}",
+        f"Form:     {links['form']}",
+        f"Results:  {links['results']}{secret}",
         "SHA-256 of the scripts and of the survey, for respondents to compare:",
         *scripts,
         *more,
@@ -262,3 +249,55 @@ def _words(told: dict[str, Any], where: Listening, more: list[str]) -> str:
         "Ctrl-C ends it.",
     ]
     return "\n".join(lines)
+
+
+DRAFT = """\
+# A survey whose answers are randomized in the respondent's browser.
+# Change every line that does not fit. docs/survey.md explains each of them.
+
+title = "How we work"
+about = "Five questions about your work. They take two minutes."
+run_by = "The statistics group"            # who asks, as respondents know you
+contact = "survey@example.org"             # where they can ask back
+epsilon = 4.5                              # what one respondent loses in all: the sum over the questions
+report_from = 100                          # minimum reports before results are shown
+invitations = false                        # true: only who has a link of `lapwing survey invite` can answer
+# results = "public"                       # without it, only who has the link that `serve` prints sees them
+# url = "https://survey.example.org"       # for a copy of the form that is hosted elsewhere
+# origins = ["https://forms.example.org"]  # where that copy is
+
+[[questions]]
+id = "overtime"
+text = "Did you work overtime last week without recording it?"
+kind = "yes-no"
+epsilon = 1
+
+[[questions]]
+id = "mood"
+text = "How do you feel about your work?"
+kind = "choice"
+options = ["good", "fair", "poor"]
+epsilon = 1
+
+[[questions]]
+id = "trouble"
+text = "Which of these have you had in the last year?"
+kind = "several"                           # one epsilon for the whole selection
+options = ["a conflict", "sleepless nights", "thoughts of leaving"]
+epsilon = 1
+
+[[questions]]
+id = "hours"
+text = "How many hours did you work last week?"
+kind = "number"                            # its mean, and points = 9 for a finer picture
+range = [0, 80]
+step = 1
+unit = "hours"
+epsilon = 1
+
+[[questions]]
+id = "again"
+text = "Would you join us again?"
+kind = "yes-no"
+epsilon = 0.5
+"""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lapwing.cli.opened import ledger_at
-from lapwing.cli.options import DEFAULT, FileOption, JsonOption, read_number
-from lapwing.cli.output import show
+from lapwing.cli.options import DEFAULT, FileOption, JsonOption, ledger_at, read_number
+from lapwing.cli.output import aligned, show
 from lapwing.errors import LapwingError, Misconfigured
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def add(
         if to is not None:
             write_secret(to, token)
     except LapwingError:
-        book.revoke(facts.id)  # nobody will ever see it
+        book.revoke(facts.id)  # it was never shown
         raise
     shown = {**asdict(facts), "token": None if to else token, "file": None if to is None else str(to)}
     text = f"The token of {facts.name} ({facts.role}, id {facts.id}) is valid until {facts.expires}."
@@ -59,26 +58,16 @@ def listed(file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
     from lapwing.server.tokens import Role
 
     ledger, tokens = ledger_at(file), _book(file).all()
-    may_ask = {token.id: token.role != Role.AUDITOR for token in tokens}
     limits = {token.name: ledger.allowance(token.name) for token in tokens}
+    allowed = {name: None if limit is None else str(limit) for name, limit in limits.items()}
     if as_json:
-        return show(
-            [{**asdict(t), "allowance": _allowed(limits[t.name]) if may_ask[t.id] else None} for t in tokens], True, ""
-        )
+        spendable = [None if t.role == Role.AUDITOR else allowed[t.name] for t in tokens]
+        return show([{**asdict(t), "allowance": s} for t, s in zip(tokens, spendable, strict=True)], True, "")
     rows = [("id", "name", "role", "valid until", "may spend", "")]
-    rows += [
-        (
-            t.id,
-            t.name,
-            str(t.role),
-            t.expires,
-            _allowed(limits[t.name]) or "the budget" if may_ask[t.id] else "nothing",
-            "revoked" * bool(t.revoked),
-        )
-        for t in tokens
-    ]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    for t in tokens:
+        most = "nothing" if t.role == Role.AUDITOR else allowed[t.name] or "the budget"
+        rows.append((t.id, t.name, str(t.role), t.expires, most, "revoked" * bool(t.revoked)))
+    lines = aligned(rows)
     teams = sorted({f"@{t.name.partition('@')[2]}" for t in tokens if "@" in t.name})
     of_teams = [(team, limit) for team in teams if (limit := ledger.allowance(team)) is not None]
     lines += [f"{team} may spend {limit}, and has spent {ledger.spent_by(team)}." for team, limit in of_teams]
@@ -109,8 +98,8 @@ def allow(
 
     limit = allow_share(ledger_at(file), name, read_number(share, "share"))
     said = f"{name} may spend {limit}, as part of the whole budget."
-    known = {token.name for token in _book(file).all()}
-    if name not in known | {f"@{one.partition('@')[2]}" for one in known if "@" in one}:
+    names = {token.name for token in _book(file).all()}
+    if name not in names | {f"@{member.partition('@')[2]}" for member in names if "@" in member}:
         said += " Nobody has a token of that name yet; the name of a team begins with @."
     show({"name": name, "allowance": str(limit)}, as_json, said)
 
@@ -119,7 +108,3 @@ def _book(file: Path) -> TokenBook:
     from lapwing.server.tokens import TokenBook
 
     return TokenBook(ledger_at(file))
-
-
-def _allowed(limit: object) -> str | None:
-    return None if limit is None else str(limit)

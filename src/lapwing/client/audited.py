@@ -1,8 +1,7 @@
 """Two servers as one mechanism on two neighbours, for an audit from outside. It sees noisy answers, never a row.
 
-An audit spends budget, and what it looks for is whether a person is in the data. So it is for data that anybody may
-have, the bundled neighbours (lab/neighbouring_data.py), known by all that is declared of them; other data need their
-owner's word.
+An audit spends budget to find whether a person is in the data. So it is for public data, the bundled neighbours
+(lab/targets.py), recognised by all that is declared of them; other data need their owner's consent.
 Checked by: tests/client/test_audited.py
 """
 
@@ -12,6 +11,8 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lapwing.client.connection import Connection, connect
@@ -42,9 +43,9 @@ def ask_servers(
     """
     other = os.environ.get(OTHER_TOKEN)
     pair = connect(urls[0]), connect(urls[1], other)
-    for one in pair:
-        closer.enter_context(one)
-    declared = [dict(one.describe().tables) for one in pair]
+    for server in pair:
+        closer.enter_context(server)
+    declared = [dict(server.describe().tables) for server in pair]
     if not own and declared[0] != _bundled():
         raise Misconfigured(
             "this server does not serve the bundled neighbours, and an audit spends budget to learn who is "
@@ -54,37 +55,31 @@ def ask_servers(
         raise Misconfigured(
             "the two servers declare different tables. Neighbours differ in one person and nothing else."
         )
-    for one in pair:
-        price = one.preview(question, epsilon=epsilon, check=0, refresh=True).cost
-        if price.amount * runs > one.budget.remaining.amount:
-            raise Misconfigured(f"{runs:,} runs at this price exceed what is left at {one.url}. Pass fewer --runs.")
+    for server in pair:
+        price = server.preview(question, epsilon=epsilon, check=0, refresh=True).cost
+        if price.amount * runs > server.budget.remaining.amount:
+            raise Misconfigured(f"{runs:,} runs at this price exceed what is left at {server.url}. Pass fewer --runs.")
 
-    def release(connection: Connection) -> dict[str, Any]:
-        answer = connection.sql(question, epsilon=epsilon, check=0, refresh=True)
-        return {f"row {i} {name}": value for i, row in enumerate(answer) for name, value in row.items()}
-
-    def seen(connection: Connection) -> Any:
+    def release(server: Connection) -> Any:
         try:
-            return release(connection)
+            answer = server.sql(question, epsilon=epsilon, check=0, refresh=True)
+            return {f"row {i} {name}": value for i, row in enumerate(answer) for name, value in row.items()}
         except LapwingError as error:  # that it fails is an output like any other
             return error
 
-    def many(connection: Connection, n: int) -> list[Any]:
+    def releases(server: Connection, n: int) -> list[Any]:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return list(pool.map(seen, [connection] * n))
+            return list(pool.map(release, [server] * n))
 
-    return many, pair
+    return releases, pair
 
 
 def _bundled() -> dict[str, Any]:
     """What a server of the bundled neighbours declares."""
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
     from lapwing.curator.description import Description
     from lapwing.curator.settings import read_settings
     from lapwing.expressions.table import Catalog
-    from lapwing.lab.neighbouring_data import write_neighbours
+    from lapwing.lab.targets import write_neighbours
 
     with TemporaryDirectory() as folder:
         file, _ = write_neighbours(Path(folder) / "bundled")

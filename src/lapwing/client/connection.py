@@ -56,7 +56,7 @@ def connect(
 
     The token is that of the environment variable LAPWING_TOKEN unless it is given; it is never shown. `ca` is a file of
     certificates to trust, if the server's is signed by your own authority. `timeout` is in seconds, for one attempt.
-    `insecure` allows http:// to another machine, where everybody on the way can read token and answers.
+    `insecure` allows http:// to another machine, where anyone on the way can read token and answers.
     """
     return Connection(Transport(read_address(url, insecure=insecure), read_token(token), timeout=timeout, ca=ca))
 
@@ -111,10 +111,10 @@ class Connection:
         """Answers to several questions at one price, as a list or by name; arguments are those of `curator.batch`."""
         asked = _body(RemoteBatchTerms, {"questions": _texts(questions)}, terms)
         body = self._ask("/v1/batch", asked, terms.get("key"), preview)
-        answers: Mapping[str, Json] = body["answers"]
-        again = {name: partial(self._again, "/v1/batch", asked, name) for name in answers}
-        releases = tuple(RemoteRelease(one, again[name], _id(body)) for name, one in answers.items())
-        return RemoteBatch(tuple(answers), releases, read_cost(body["price"]), body["in_words"], _id(body))
+        answers, release = body["answers"], body.get("release")
+        again = partial(self._again, "/v1/batch", asked)
+        releases = tuple(RemoteRelease(answer, partial(again, name), release) for name, answer in answers.items())
+        return RemoteBatch(tuple(answers), releases, read_cost(body["price"]), body["in_words"], release)
 
     @takes(BatchTerms)
     def preview_batch(self, questions: Sequence[str] | Mapping[str, str], **terms: Unpack[BatchTerms]) -> RemotePreview:
@@ -133,7 +133,7 @@ class Connection:
         """The counts over every set of up to `ways` of these columns, consistent with each other, for one price."""
         asked = _body(RemoteMarginalsTerms, {"columns": columns}, terms)
         body = self._ask("/v1/marginals", asked, terms.get("key"), None)
-        return RemoteMarginals(body, _id(body))
+        return RemoteMarginals(body, body.get("release"))
 
     def dummy(self) -> Connection:
         """The same connection, but questions are answered from made-up rows: free, and every answer says so."""
@@ -167,7 +167,7 @@ class Connection:
     ) -> RemoteRelease:
         sent = _body(kind, asked, terms)
         body = self._ask(path, sent, terms.get("key"), preview)
-        return RemoteRelease(body, partial(self._again, path, sent, None), _id(body))
+        return RemoteRelease(body, partial(self._again, path, sent, None), body.get("release"))
 
     def _again(self, path: str, asked: Json, name: str | None, confidence: Fraction, simultaneous: bool) -> Json:
         """The stored answer with other intervals. Never charged: its preview must be free."""
@@ -190,10 +190,6 @@ def _body(kind: Any, asked: Json, terms: Mapping[str, Any]) -> dict[str, Any]:
     return {**asked, **{name: value for name, value in terms.items() if name != "key"}}
 
 
-def _id(body: Json) -> str | None:
-    return body.get("release")
-
-
 def _text(question: Any) -> str:
     if isinstance(question, str):
         return question
@@ -205,10 +201,10 @@ def _text(question: Any) -> str:
 
 def _texts(questions: Sequence[str] | Mapping[str, str]) -> list[str] | dict[str, str]:
     if isinstance(questions, Mapping):
-        return {str(name): _text(one) for name, one in questions.items()}
+        return {str(name): _text(question) for name, question in questions.items()}
     if isinstance(questions, str):
         raise Misconfigured("a batch is a list of questions, or a mapping by name. Nothing was charged.")
-    return [_text(one) for one in questions]
+    return [_text(question) for question in questions]
 
 
 def _json(value: Any, name: str = "a number") -> Any:
@@ -225,6 +221,6 @@ def _json(value: Any, name: str = "a number") -> Any:
                 )
             return text
         case Mapping():
-            return {str(key): _json(one, name) for key, one in value.items()}
+            return {str(key): _json(part, name) for key, part in value.items()}
         case _:
-            return [_json(one, name) for one in value]
+            return [_json(part, name) for part in value]

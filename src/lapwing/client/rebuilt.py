@@ -11,12 +11,10 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
-from lapwing.answers.batch_result import Together
-from lapwing.answers.description import Sheet, budget_lines, html_text, text_lines
 from lapwing.answers.formats import Explanation, dump, footer
-from lapwing.answers.from_json import read_table
-from lapwing.answers.table import AnswerTable
-from lapwing.answers.tabular import Tabular
+from lapwing.answers.preview import Sheet, budget_lines, html_text, text_lines
+from lapwing.answers.table import AnswerTable, read_table
+from lapwing.answers.tabular import Tabular, Together
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost, read_budget, read_cost
@@ -27,8 +25,25 @@ Again = Callable[[Fraction, bool], Json]
 """The same answer with intervals at another confidence, or for all rows of a column together; free."""
 
 
+class _FromJson:
+    __slots__ = ()
+    body: Json
+
+    @property
+    def cost(self) -> Cost:
+        """What it costs now; 0 if an answer that is at least as good is stored."""
+        return read_cost(self.body["price"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Rows with intervals, price and methods, as the curator writes them."""
+        return dict(self.body)
+
+    def to_json(self) -> str:
+        return dump(self.to_dict())
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RemoteRelease(Tabular):
+class RemoteRelease(_FromJson, Tabular):
     """A released answer. Whatever is done with it costs nothing more."""
 
     body: Json
@@ -40,11 +55,6 @@ class RemoteRelease(Tabular):
     @property
     def confidence(self) -> Fraction:  # type: ignore[override]
         return exact(self.body["confidence"], "confidence")
-
-    @property
-    def cost(self) -> Cost:
-        """What this answer cost now; 0 if it was stored."""
-        return read_cost(self.body["price"])
 
     @property
     def entry(self) -> int:
@@ -61,10 +71,6 @@ class RemoteRelease(Tabular):
         level = self._level(confidence)
         same = level == self.confidence and not simultaneous
         return read_table(self.body if same else self.again(level, simultaneous))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Rows with intervals, price and methods, as the curator writes them."""
-        return dict(self.body)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -84,7 +90,7 @@ class RemoteBatch(Together[RemoteRelease]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RemoteMarginals(Mapping[tuple[str, ...], RemoteRelease]):
+class RemoteMarginals(_FromJson, Mapping[tuple[str, ...], RemoteRelease]):
     """All tables of counts, by the names of their columns."""
 
     body: Json
@@ -93,21 +99,16 @@ class RemoteMarginals(Mapping[tuple[str, ...], RemoteRelease]):
     def __getitem__(self, names: str | tuple[str, ...]) -> RemoteRelease:
         asked = {name.lower() for name in ([names] if isinstance(names, str) else names)}
         shared = {name: fact for name, fact in self.body.items() if name != "tables"}
-        for one in self.body["tables"]:
-            if {name.lower() for name in one["over"]} == asked:
-                return RemoteRelease({**shared, **one}, _fixed)
+        for table in self.body["tables"]:
+            if {name.lower() for name in table["over"]} == asked:
+                return RemoteRelease({**shared, **table}, _fixed)
         raise Misconfigured("these columns are no table of this answer. `list(...)` of it names the tables.")
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return (tuple(one["over"]) for one in self.body["tables"])
+        return (tuple(table["over"]) for table in self.body["tables"])
 
     def __len__(self) -> int:
         return len(self.body["tables"])
-
-    @property
-    def cost(self) -> Cost:
-        """What this answer cost now; 0 if it was stored."""
-        return read_cost(self.body["price"])
 
     def methods(self) -> str:
         """A sentence to put into a paper."""
@@ -117,15 +118,9 @@ class RemoteMarginals(Mapping[tuple[str, ...], RemoteRelease]):
         """The exact price, what limits leave out and the method."""
         return next(iter(self.values())).explain()
 
-    def to_dict(self) -> dict[str, Any]:
-        return dict(self.body)
-
-    def to_json(self) -> str:
-        return dump(self.to_dict())
-
     def __repr__(self) -> str:
         tables = dict(self)
-        lines = [f"{', '.join(names)}: {len(one):,} cells" for names, one in tables.items()]
+        lines = [f"{', '.join(names)}: {len(table):,} cells" for names, table in tables.items()]
         return "\n".join([*lines, *footer(next(iter(tables.values())).table())])
 
 
@@ -136,17 +131,12 @@ def _fixed(*_: object) -> Json:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RemotePreview:
+class RemotePreview(_FromJson):
     """Price and error of what would be asked. Nothing was charged."""
 
     body: Json
     id: str | None = None
     """What the server knows it by; asking with it is refused if the price has changed since."""
-
-    @property
-    def cost(self) -> Cost:
-        """What asking would be charged now; 0 if a stored answer is at least as good."""
-        return read_cost(self.body["price"])
 
     @property
     def stored(self) -> bool:
@@ -164,13 +154,7 @@ class RemotePreview:
         questions = self.body.get("questions")
         if questions is None:
             return dict(self.body.get("errors", {}))
-        return {f"{name}: {words}": e for name, one in questions.items() for words, e in one["errors"].items()}
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(self.body)
-
-    def to_json(self) -> str:
-        return dump(self.to_dict())
+        return {f"{name}: {words}": e for name, part in questions.items() for words, e in part["errors"].items()}
 
     def __str__(self) -> str:
         return str(self.body["in_words"])
@@ -205,10 +189,8 @@ class RemoteDescription:
 
     def _sheets(self) -> list[Sheet]:
         return [
-            Sheet(
-                name, tuple(table["about"]), tuple((c, f["type"], f["declared"]) for c, f in table["columns"].items())
-            )
-            for name, table in self.tables.items()
+            Sheet(name, tuple(t["about"]), tuple((c, f["type"], f["declared"]) for c, f in t["columns"].items()))
+            for name, t in self.tables.items()
         ]
 
 
@@ -232,6 +214,5 @@ def statement_of(body: Json) -> Statement:
     budget = read_budget(body)
     spent, most = read_cost(body["spent"]), budget.capacity
     amount, delta = min(spent.amount, most.amount), min(spent.delta, most.delta)
-    return RemoteStatement(
-        budget, Cost(most.accounting, amount, delta), words=body["in_words"], explained=body["explained"]
-    )
+    words, explained = body["in_words"], body["explained"]
+    return RemoteStatement(budget, Cost(most.accounting, amount, delta), words=words, explained=explained)

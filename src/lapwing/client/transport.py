@@ -4,9 +4,11 @@ Guarantee:  one call is charged at most once, however often it is sent.
 Proof:      every call that can be charged has a retry key of its own, 128 random bits, and every attempt sends the same
             key and the same bytes. The ledger charges a key of an analyst once (ledger/ledger.py), and the server
             answers a key that it knows with the answer that it stored.
-The token goes into one header and nowhere else: it is not in any name, message, log or representation. It is sent
-unencrypted to this machine only, and redirects are not followed.
-Checked by: tests/client/test_transport.py
+The token is in one header and in no name, message, log or representation. It is sent unencrypted to this machine only,
+and redirects are not followed.
+Problems of questions (RFC 9457) become the errors that the curator raises, with the same fields and words. One of the
+server itself, such as a token that is not valid, is a `NotServed` with the server's code.
+Checked by: tests/client/test_transport.py, tests/client/test_problems.py
 """
 
 from __future__ import annotations
@@ -20,13 +22,29 @@ import time
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Any, NoReturn
-from urllib.parse import urlencode, urlsplit
+from typing import Any, NoReturn, get_args
+from urllib.parse import urlsplit
 
-from lapwing.client.problems import error_of
-from lapwing.errors import Disconnected, Misconfigured
+from lapwing.errors import (
+    NOTHING,
+    AnswerLost,
+    BudgetExceeded,
+    Bug,
+    Code,
+    DataChanged,
+    Disconnected,
+    EngineFailed,
+    Halted,
+    LapwingError,
+    LedgerFailed,
+    Misconfigured,
+    NotServed,
+    Refused,
+    Unfinished,
+)
 from lapwing.noise import SYSTEM
+from lapwing.privacy.budget import Cost, read_cost
+from lapwing.sockets import is_loopback
 
 TOKEN = "LAPWING_TOKEN"
 """The environment variable that holds the token."""
@@ -35,6 +53,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds
 _BUSY = (409, 429, 503)
 """Statuses with a Retry-After that say: not now."""
 _TOKEN_FORM = re.compile(r"[!-~]{1,512}")
+_MESSAGES = (AnswerLost, DataChanged, Halted, LedgerFailed, Misconfigured)
+_PLAIN: dict[str, type[LapwingError]] = {kind.code: kind for kind in _MESSAGES}
+"""Errors that consist of a message."""
+_INCIDENT = re.compile(r"\bincident ([0-9a-f]+)\b")
 
 
 class Token:
@@ -46,7 +68,6 @@ class Token:
         self.__secret = secret
 
     def header(self) -> str:
-        """What the server asks for."""
         return f"Bearer {self.__secret}"
 
     def __repr__(self) -> str:
@@ -58,8 +79,6 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server is."""
-
     secure: bool
     host: str
     port: int | None
@@ -81,21 +100,12 @@ def read_address(url: str, *, insecure: bool = False) -> ServerAddress:
         raise Misconfigured("`url` is not the address of a server. Write for example https://lapwing.example.org.")
     if parts.username is not None or parts.password is not None:
         raise Misconfigured(f"`url` has a password in it. Leave it out, and put the token into {TOKEN}.")
-    if scheme == "http" and not insecure and not _is_here(host):
+    if scheme == "http" and not insecure and not is_loopback(host):
         raise Misconfigured(
             f"`url` starts with http://, so that everybody on the way to {host} could read the token and the answers. "
             "Use https://, or pass insecure=True if the network itself is encrypted."
         )
     return ServerAddress(scheme == "https", host, port, parts.path.rstrip("/"))
-
-
-def _is_here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def read_token(token: str | None) -> Token:
@@ -111,7 +121,6 @@ def read_token(token: str | None) -> Token:
 
 
 def new_key() -> str:
-    """A new random retry key."""
     return f"{SYSTEM.integer(128):032x}"
 
 
@@ -128,10 +137,8 @@ class Transport:
         self._close = weakref.finalize(self, _close_all, self._idle)
         self._tls = _trusted(ca) if address.secure else None
 
-    def get(self, path: str, **asked: Any) -> dict[str, Any]:
-        """What is at a path."""
-        given = {name: _plain(value) for name, value in asked.items() if value is not None}
-        return self._send("GET", f"{path}?{urlencode(given)}" if given else path, None, {})
+    def get(self, path: str) -> dict[str, Any]:
+        return self._send("GET", path, None, {})
 
     def post(self, path: str, body: Mapping[str, Any], *, key: str | None = None) -> dict[str, Any]:
         """The answer to a request; with a key it is charged once."""
@@ -198,10 +205,7 @@ class Transport:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._connection()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        host, port = self.address.host, self.address.port
+            host, port = self.address.host, self.address.port
         if self._tls is not None:
             return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._tls)
         return http.client.HTTPConnection(host, port, timeout=self._timeout)
@@ -227,7 +231,7 @@ def _pause(attempt: int, wait: str | None) -> float:
 
 
 def _read(status: int, content: bytes, key: str | None) -> dict[str, Any]:
-    """The JSON of a good answer; raises what a bad one says."""
+    """The JSON of a success; raises the error of a problem."""
     try:
         body = json.loads(content)
     except ValueError:
@@ -237,5 +241,44 @@ def _read(status: int, content: bytes, key: str | None) -> dict[str, Any]:
     raise error_of(status, body if isinstance(body, dict) else {}, key)
 
 
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def error_of(status: int, body: Mapping[str, Any], key: str | None) -> LapwingError:
+    code, detail = body.get("code"), body.get("detail")
+    if not isinstance(code, str) or not isinstance(detail, str):
+        return NotServed(
+            "not-a-server",
+            f"What answers there (status {status}) is not a Lapwing server, or something stands before it. "
+            f"Check the address.{'' if key is None else f' The retry key was {key}.'}",
+        )
+    error = _error(code, detail, body)
+    error.charged = _cost(body.get("charged"))
+    if key is not None and status in (409, 503) and isinstance(error, NotServed) and code != "answer-lost":
+        error.more = f"Its retry key is {key!r}."
+    return error
+
+
+def _error(code: str, detail: str, body: Mapping[str, Any]) -> LapwingError:
+    part, why, instead = (_words(body.get(name)) for name in ("part", "why", "instead"))
+    incident = _INCIDENT.search(detail)
+    if code == BudgetExceeded.code:
+        return BudgetExceeded(why, instead, asked=_cost(body.get("asked")), remaining=_cost(body.get("remaining")))
+    if code == EngineFailed.code and incident is not None:
+        return EngineFailed(incident[1])
+    if code == Unfinished.code:
+        return Unfinished()
+    if code == Bug.code:
+        return Bug(detail.removesuffix(f" {NOTHING}"), free=detail.endswith(NOTHING))
+    if code in _PLAIN:
+        return _PLAIN[code](detail)
+    if code in get_args(Code) and part and why:
+        return Refused(code, part, why, instead)  # type: ignore[arg-type]
+    served = NotServed(code, detail)
+    served.part, served.why, served.instead = part or None, why or None, instead or None
+    return served
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _cost(amounts: Any) -> Cost | None:
+    return read_cost(amounts) if isinstance(amounts, Mapping) else None

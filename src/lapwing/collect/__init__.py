@@ -5,22 +5,16 @@
 `central_epsilon` tells what a trusted shuffler adds.
 """
 
-from lapwing.collect.choose import ProtocolComparison, choose, compare
-from lapwing.collect.direct import DirectEncoding
-from lapwing.collect.estimate import Frequencies
+from lapwing.collect.choose import Histogram, ProtocolComparison, choose, compare, histogram
+from lapwing.collect.encodings import DirectEncoding, Rappor, RapporClient, SubsetSelection, UnaryEncoding
 from lapwing.collect.hashing import LocalHashing
-from lapwing.collect.histogram import Histogram, histogram
 from lapwing.collect.joint import JointTable, estimate_joint
+from lapwing.collect.local import Reports, Respondent, read_reports
 from lapwing.collect.means import HybridMean, MeanEstimate, OneBitMean, choose_mean
 from lapwing.collect.panel import PanelDevices, YesNoPanel, choose_panel
-from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.rappor import Rappor, RapporClient
-from lapwing.collect.reports import Reports, read_reports
-from lapwing.collect.respondent import Respondent
+from lapwing.collect.protocol import Frequencies, FrequencyProtocol
 from lapwing.collect.shuffle import central_epsilon
 from lapwing.collect.strings import FrequentFound, FrequentStrings
-from lapwing.collect.subset import SubsetSelection
-from lapwing.collect.unary import UnaryEncoding
 
 __all__ = [
     "DirectEncoding",

@@ -1,4 +1,4 @@
-"""Local hashing: the report is a hash function of the respondent's own and, by chance or not, the hash of their value.
+"""Local hashing: a report is a hash function of the respondent's own and, by randomized response, a hash.
 
 [T15] Thorup: High speed hashing for integers and strings, sections 3.3 and 3.5.
 """
@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.arrays import Array, Flags, Integers
-from lapwing.collect.direct import spread_symbols
+from lapwing.collect.encodings import spread_symbols
+from lapwing.collect.local import ReportRows, Reports, as_bytes, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
 from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import ball, enclose
 
@@ -121,16 +121,14 @@ class Hashing:
 def make_hashing(epsilon: Fraction, *, columns: int = 1, width: int = WORD) -> Hashing:
     """Hashing to the number of buckets with the least variance, e^epsilon + 1 rounded down or up. [WBLJ17, OLH]"""
     low, _ = enclose(lambda: ball(epsilon).exp())
-    made = [
-        Hashing(buckets, spread(epsilon, buckets, width=width), columns)
-        for buckets in (min(int(low) + 1, _MOST_BUCKETS), min(int(low) + 2, _MOST_BUCKETS))
-    ]
-    return min(made, key=lambda hashing: hashing.q * (1 - hashing.q) / (hashing.p - hashing.q) ** 2)
+    sizes = {min(int(low) + more, _MOST_BUCKETS) for more in (1, 2)}
+    families = [Hashing(buckets, spread(epsilon, buckets, width=width), columns) for buckets in sorted(sizes)]
+    return min(families, key=lambda hashing: hashing.q * (1 - hashing.q) / (hashing.p - hashing.q) ** 2)
 
 
 @dataclass(frozen=True, init=False)
 class LocalHashing(FrequencyProtocol):
-    """Each respondent draws a hash function, hashes their value, and sends both, the hash by randomized response.
+    """Each respondent draws a hash function and sends it with the hash of their value, which is randomized.
 
     Law:        that of `Hashing` over the places of the values.
     Guarantee:  pure DP with epsilon for a change of the respondent's value, before anyone sees it.

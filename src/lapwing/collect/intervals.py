@@ -45,19 +45,14 @@ class Support:
 
 def share_of_respondents(counts: Integers, n: int, support: Support, outside: float) -> tuple[Floats, Floats]:
     """Both ends of the interval for the share of the n respondents who hold each value."""
-    distinct, where = np.unique(counts, return_inverse=True)  # of thousands of values many have the same count
-    low, high = _ends_of_respondents(distinct, n, support, outside)
-    return low[where], high[where]
-
-
-def _ends_of_respondents(counts: Integers, n: int, support: Support, outside: float) -> tuple[Floats, Floats]:
+    counts, where = np.unique(counts, return_inverse=True)  # of thousands of values many have the same count
     low, high = (_normal_end(counts, n, support, outside, side) for side in (-1, 1))
     estimate = np.clip((counts / n - support.q) / (support.p - support.q), 0.0, 1.0)
     for i in np.flatnonzero(n * support.variance(estimate) < _LARGE):
         y = int(counts[i])
         low[i] = _least(y, n, support, outside / 2, float(low[i])) / n
         high[i] = 1 - _least(n - y, n, Support(1 - support.q, 1 - support.p), outside / 2, 1 - float(high[i])) / n
-    return low, np.maximum(low, high)
+    return low[where], np.maximum(low, high)[where]
 
 
 def share_of_population(counts: Integers, n: int, support: Support, outside: float) -> tuple[Floats, Floats]:

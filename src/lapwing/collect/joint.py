@@ -11,9 +11,8 @@ import numpy as np
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.answers.tabular import Tabular
 from lapwing.arrays import Floats, Integers
-from lapwing.collect.estimate import hostile_remark, keys_of, place_of, type_of
-from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import Reports
+from lapwing.collect.local import Reports
+from lapwing.collect.protocol import FrequencyProtocol, hostile_remark, key_column, place_of
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 from lapwing.numbers import Number, count, inside_unit
@@ -61,11 +60,9 @@ class JointTable(Tabular):
         outside = float((1 - level) / (shares.size if simultaneous else 1))
         reach = float(stdtrit(max(1, self.n - 1), 1 - outside / 2)) * self._standard_errors.ravel()
         first, second = (protocol.values for protocol in self.protocols)
-        left = keys_of(tuple(value for value in first for _ in second), type_of(first))
-        right = keys_of(tuple(value for _ in first for value in second), type_of(second))
         columns = (
-            AnswerColumn("first", type_of(first), left),
-            AnswerColumn("second", type_of(second), right),
+            key_column("first", [value for value in first for _ in second]),
+            key_column("second", [value for _ in first for value in second]),
             AnswerColumn("share", Type.REAL, shares, np.clip(shares - reach, 0, 1), np.clip(shares + reach, 0, 1)),
         )
         spent = sum(protocol.epsilon for protocol in self.protocols)
@@ -88,7 +85,7 @@ class JointTable(Tabular):
 
     def _contributions(self, more: int) -> tuple[Floats, Floats]:
         """What a pair of reports adds to a share if both support it, the first, the second, none; and how many did."""
-        q, s = (float(one.q) for one in self.protocols)
+        q, s = (float(protocol.q) for protocol in self.protocols)
         scale = float(self.protocols[0].p - self.protocols[0].q) * float(self.protocols[1].p - self.protocols[1].q)
         added = np.array([(1 - q) * (1 - s), (1 - q) * -s, -q * (1 - s), q * s]) / scale
         rows, columns = self.counts[0][:, np.newaxis], self.counts[1][np.newaxis, :]
@@ -101,24 +98,22 @@ def estimate_joint(
 ) -> JointTable:
     """The joint table of two questions from (protocol, reports) of each, in the same order of respondents."""
     level = inside_unit(confidence, "confidence")
-    (one, left), (two, right) = first, second
-    rows, columns = one.check(left).rows, two.check(right).rows
+    (a, left), (b, right) = first, second
+    rows, columns = a.check(left).rows, b.check(right).rows
     if len(rows) != len(columns):
         raise Misconfigured(
             f"There are {len(rows)} reports to the first question and {len(columns)} to the second. "
             "Pass those of the same respondents, in the same order."
         )
-    many = len(one.values), len(two.values)
-    if many[0] * many[1] > _MOST_CELLS:
+    shape = len(a.values), len(b.values)
+    if shape[0] * shape[1] > _MOST_CELLS:
         raise Misconfigured(
-            f"The joint table would have {many[0] * many[1]:,} cells; at most {_MOST_CELLS:,} are estimated."
+            f"The joint table would have {shape[0] * shape[1]:,} cells; at most {_MOST_CELLS:,} are estimated."
         )
-    both = np.zeros(many, np.int64)
+    both = np.zeros(shape, np.int64)
     for start in range(0, len(rows), _CHUNK):
         at = slice(start, start + _CHUNK)
-        supports = [
-            protocol.supported(part[at], range(len(protocol.values))).astype(np.float32)
-            for protocol, part in ((one, rows), (two, columns))
-        ]
-        both += np.rint(supports[0].T @ supports[1]).astype(np.int64)  # sums below 2^24 are exact in float32
-    return JointTable((one, two), both, (one.count(rows), two.count(columns)), len(rows), level)
+        x = a.supported(rows[at], range(shape[0])).astype(np.float32)
+        y = b.supported(columns[at], range(shape[1])).astype(np.float32)
+        both += np.rint(x.T @ y).astype(np.int64)  # sums below 2^24 are exact in float32
+    return JointTable((a, b), both, (a.count(rows), b.count(columns)), len(rows), level)

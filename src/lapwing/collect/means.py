@@ -1,4 +1,4 @@
-"""Means of a number between declared bounds, from one small report a respondent.
+"""Means of numbers between declared bounds, from one small report of each respondent.
 
 [DJW18] Duchi, Jordan, Wainwright: Minimax optimal procedures for locally private estimation.
 [WXY19] Wang, Xiao, Yang, et al.: Collecting and analyzing multidimensional data with local differential privacy.
@@ -16,13 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Flags, Floats, Integers
-from lapwing.collect.local import LocalProtocol, as_floats
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_bytes, as_floats, as_numbers
 from lapwing.collect.probabilities import WORD, ceil_share, flip, read_epsilon, require_bits
-from lapwing.collect.reports import ReportRows, Reports, as_bytes, as_numbers
 from lapwing.errors import Misconfigured
-from lapwing.noise.bits import BitSource
-from lapwing.noise.uniform import sample_uniform
+from lapwing.noise.bits import BitSource, sample_uniform
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, shown
+from lapwing.privacy.loss import set_fields
 from lapwing.privacy.phrases import percent
 
 _CELLS = (1 << 16) - 2  # of the piecewise mechanism: with the two answers of one bit they fill two bytes
@@ -63,9 +62,7 @@ class MeanProtocol(LocalProtocol):
     width: int = field(default=WORD, repr=False)
 
     def __init__(self, bounds: Sequence[Number], *, epsilon: Number, width: int = WORD) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "bounds", _read_bounds(bounds))
-        object.__setattr__(self, "width", width)
+        set_fields(self, epsilon=read_epsilon(epsilon), bounds=_read_bounds(bounds), width=width)
 
     @property
     @abstractmethod
@@ -86,38 +83,30 @@ class MeanProtocol(LocalProtocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {
-            "protocol": self.kind,
-            "epsilon": str(self.epsilon),
-            "bounds": [str(end) for end in self.bounds],
-            "width": self.width,
-        }
+        own = {"bounds": list(map(str, self.bounds)), "width": self.width}
+        return {"protocol": self.kind, "epsilon": str(self.epsilon), **own}
 
     def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
-        return self.randomize(self._scaled(values), bits)
+        middle, half = self._scale
+        return self.randomize(np.clip((as_floats(values) - middle) / half, -1.0, 1.0), bits)
 
     def estimate(self, reports: Reports | Iterable[bytes], *, confidence: Number = 0.95) -> MeanEstimate:
         """The mean of the numbers that respondents hold, with an interval."""
         level = float(inside_unit(confidence, "confidence"))
         rows = self.check(reports).rows
         added = self.contributions(rows)
-        low, high, error = self._ends(added, 1 - level)
+        *ends, error = self._ends(added, 1 - level)
         middle, half = self._scale
         least, most = map(float, self.bounds)
-        near, far = (min(max(float(middle) + float(half) * end, least), most) for end in (low, high))
-        mean = float(middle) + float(half) * float(added.mean())
-        spread = 2 * self.reach * float(half)
-        return MeanEstimate(mean, near, far, error * float(half), len(rows), level, spread)
+        low, high = (min(max(middle + half * end, least), most) for end in ends)
+        mean = middle + half * float(added.mean())
+        return MeanEstimate(mean, low, high, error * half, len(rows), level, 2 * self.reach * half)
 
     @property
-    def _scale(self) -> tuple[Fraction, Fraction]:
+    def _scale(self) -> tuple[float, float]:
+        """The middle of the bounds and half of their distance."""
         low, high = self.bounds
-        return (low + high) / 2, (high - low) / 2
-
-    def _scaled(self, values: Any) -> Floats:
-        middle, half = map(float, self._scale)
-        scaled: Floats = np.clip((as_floats(values) - middle) / half, -1.0, 1.0)
-        return scaled
+        return float((low + high) / 2), float((high - low) / 2)
 
     def _ends(self, added: Floats, outside: float) -> tuple[float, float, float]:
         return student_ends(added, self.reach, outside)
@@ -155,6 +144,7 @@ class OneBitMean(MeanProtocol):
     """
 
     kind: ClassVar[str] = "one bit"
+    size: ClassVar[int] = 1
 
     @property
     def steps(self) -> int:
@@ -166,10 +156,6 @@ class OneBitMean(MeanProtocol):
         """Words by which the threshold rises from one step to the next: s."""
         most = (1 << self.width) - flip(self.epsilon, width=self.width)
         return (most - (1 << self.width - 1)) // self.steps
-
-    @property
-    def size(self) -> int:
-        return 1
 
     @property
     def reach(self) -> float:
@@ -220,6 +206,7 @@ class HybridMean(MeanProtocol):
     """
 
     kind: ClassVar[str] = "hybrid"
+    size: ClassVar[int] = 2
 
     @cached_property
     def bit(self) -> OneBitMean:
@@ -235,19 +222,15 @@ class HybridMean(MeanProtocol):
     def outside(self) -> int:
         """Of 2^width words, those that report a cell outside the window."""
         rest = _CELLS - self.window
-        made = ceil_share(self.epsilon, rest, per=rest, times=self.window, width=self.width)
-        require_bits(made * _CELLS <= rest << self.width, self.width)
-        return made
+        outside = ceil_share(self.epsilon, rest, per=rest, times=self.window, width=self.width)
+        require_bits(outside * _CELLS <= rest << self.width, self.width)
+        return outside
 
     @cached_property
     def one_bit(self) -> int:
         """Of 2^width words, those that send one bit."""
         _, high = enclose(lambda: (ball(-self.epsilon) / 2).exp() * (1 << self.width))
         return min((1 << self.width) - 1, int(high))
-
-    @property
-    def size(self) -> int:
-        return 2
 
     @cached_property
     def reach(self) -> float:
@@ -279,23 +262,22 @@ class HybridMean(MeanProtocol):
         """At the ends of [-1, 1] or in the middle, whichever is larger."""
         cells = np.arange(_CELLS)
         p, share = 1 - self.outside / 2.0**self.width, self.one_bit / 2.0**self.width
-        found = []
+        variances = []
         for t in (0.0, 1.0):
             start = round((t + 1) / 2 * (_CELLS - self.window))
             inside = (cells >= start) & (cells < start + self.window)
             law = np.where(inside, p / self.window, (1 - p) / (_CELLS - self.window))
             square = float((law * self._starts(cells) ** 2).sum())
-            found.append(share * self.bit.reach**2 + (1 - share) * square - t * t)
-        return max(found)
+            variances.append(share * self.bit.reach**2 + (1 - share) * square - t * t)
+        return max(variances)
 
     @cached_property
     def _line(self) -> tuple[float, float]:
         """a and b: the mean of the reported cell is a + b s."""
-        many, window, rest = _CELLS, self.window, _CELLS - self.window
+        window, rest = self.window, _CELLS - self.window
         p = 1 - Fraction(self.outside, 1 << self.width)
-        slope = p - (1 - p) * Fraction(window, rest)
-        at_zero = p * Fraction(window - 1, 2) + (1 - p) * Fraction(many * (many - 1) - window * (window - 1), 2 * rest)
-        return float(at_zero), float(slope)
+        beyond = Fraction(_CELLS * (_CELLS - 1) - window * (window - 1), 2 * rest)
+        return float(p * Fraction(window - 1, 2) + (1 - p) * beyond), float(p - (1 - p) * Fraction(window, rest))
 
     def _starts(self, cells: Integers) -> Floats:
         """Unbiased for the number in [-1, 1] whose window a cell was drawn from."""
@@ -305,8 +287,8 @@ class HybridMean(MeanProtocol):
 
 def choose_mean(bounds: Sequence[Number], *, epsilon: Number) -> MeanProtocol:
     """The protocol with the least variance in the worst case: one bit up to about epsilon = 0.61, hybrid above."""
-    made = [OneBitMean(bounds, epsilon=epsilon), HybridMean(bounds, epsilon=epsilon)]
-    return min(made, key=lambda protocol: protocol.worst_variance())
+    protocols: list[MeanProtocol] = [OneBitMean(bounds, epsilon=epsilon), HybridMean(bounds, epsilon=epsilon)]
+    return min(protocols, key=lambda protocol: protocol.worst_variance())
 
 
 def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:

@@ -16,18 +16,17 @@ import numpy as np
 
 from lapwing.arrays import Array, Flags, Floats, Integers
 from lapwing.collect.intervals import Support, share_of_population
-from lapwing.collect.local import LocalProtocol
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_bytes
 from lapwing.collect.means import MeanEstimate, student_ends
 from lapwing.collect.probabilities import WORD, flip, read_epsilon, require_bits
-from lapwing.collect.reports import ReportRows, Reports, as_bytes
 from lapwing.errors import Misconfigured
-from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.uniform import sample_uniform
+from lapwing.noise.bits import SYSTEM, BitSource, sample_uniform
 from lapwing.numbers import Number, count, inside_unit
+from lapwing.privacy.loss import set_fields
 
 _MOST_EPOCHS = 1 << 15
 _BYTES = 2  # of the report of one epoch: 2 group + bit
-_NO_DEVICE = "This text holds no device of this panel. Pass what to_json() gave, unchanged."
+_STATE = ("lots", "held", "changed", "pending")  # what a device keeps beside its draws
 
 
 @dataclass(frozen=True, init=False)
@@ -36,12 +35,11 @@ class YesNoPanel(LocalProtocol):
 
     Law:        a device draws a lot, uniformly, once. In every epoch it sends the group of its lot and one bit: a fair
                 coin, except in at most one epoch, where the bit is a sign that history and lot give, and the opposite
-                with probability f = 1 / (1 + e^epsilon), rounded up.
-                Without `changes` the lot is an epoch, which is the group, and the sign is the answer in it.
-                With at most k `changes` it is a level of a binary tree over the epochs, which is the group, and the
-                number of a change, 1 to k. The sign is that of this change, at the end of the interval of 2^level
-                epochs that it falls into. Answers start from no. Changes beyond k are never sent, nor that there were
-                any.
+                with probability f = 1 / (1 + e^epsilon), rounded up. Without `changes` the lot is an epoch, which is
+                the group, and the sign is the answer in it. With at most k `changes` it is a level of a binary tree
+                over the epochs, which is the group, and the number of a change, 1 to k. The sign is that of this
+                change, at the end of the interval of 2^level epochs that it falls into. Answers start from no. Changes
+                beyond k are never sent, nor that there were any.
     Guarantee:  pure DP with epsilon for any change of the whole history, for all reports of all epochs together, also
                 if a device is resumed from an earlier state and given the same answers again.
     Error:      unbiased for histories within the bound, except that an epoch that no lot drew gets the share 1/2.
@@ -63,10 +61,8 @@ class YesNoPanel(LocalProtocol):
     width: int = field(default=WORD, repr=False)
 
     def __init__(self, *, epochs: int, epsilon: Number, changes: int | None = None, width: int = WORD) -> None:
-        object.__setattr__(self, "epochs", count(epochs, "epochs"))
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "changes", None if changes is None else count(changes, "changes"))
-        object.__setattr__(self, "width", count(width, "width"))
+        set_fields(self, epochs=count(epochs, "epochs"), epsilon=read_epsilon(epsilon))
+        set_fields(self, changes=None if changes is None else count(changes, "changes"), width=count(width, "width"))
         require_bits(self.width <= WORD and self.edge > 0, self.width)
         if self.epochs > _MOST_EPOCHS:
             raise Misconfigured(f"`epochs` is {self.epochs}; at most {_MOST_EPOCHS:,} are collected.")
@@ -112,25 +108,20 @@ class YesNoPanel(LocalProtocol):
     def resume(self, kept: str) -> PanelDevices:
         """The device whose `to_json` this is."""
         try:
-            found = json.loads(kept, object_pairs_hook=lambda pairs: dict(pairs) if _distinct(pairs) else None)
+            state = json.loads(kept, object_pairs_hook=lambda pairs: dict(pairs) if _distinct(pairs) else None)
         except (ValueError, TypeError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise Misconfigured(_NO_DEVICE)
-        if found.get("panel", name := self.name.hex()) != name:
+            state = None
+        if isinstance(state, dict) and state.get("panel", name := self.name.hex()) != name:
             raise Misconfigured("this device was enrolled in another panel. Resume it with the panel that enrolled it.")
-        devices = PanelDevices(self, 1, SYSTEM)
-        if not devices.restore(found):
-            raise Misconfigured(_NO_DEVICE)
-        return devices
+        device = PanelDevices(self, 1, SYSTEM)
+        if not isinstance(state, dict) or not device.restore(state):
+            raise Misconfigured("This text holds no device of this panel. Pass what to_json() gave, unchanged.")
+        return device
 
     def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
         listed = [*values]
-        histories: Array = (
-            np.array(listed)
-            if len({len(one) if hasattr(one, "__len__") else -1 for one in listed}) == 1
-            else np.empty(0)
-        )
+        lengths = {len(history) if hasattr(history, "__len__") else -1 for history in listed}
+        histories: Array = np.array(listed) if len(lengths) == 1 else np.empty(0)
         if histories.dtype != np.bool_ or histories.shape[1:] != (self.epochs,):
             raise Misconfigured(f"a history is not {self.epochs} times True or False. Pass one answer for each epoch.")
         devices = PanelDevices(self, len(histories), bits)
@@ -145,9 +136,9 @@ class YesNoPanel(LocalProtocol):
         """The share of yes in each epoch, with an interval for each; also from the bytes of the first epochs alone."""
         level, seen = float(inside_unit(confidence, "confidence")), self.epochs
         if not isinstance(reports, Reports):
-            listed = [bytes(one) for one in reports]
-            seen = min([self.epochs, *(len(one) // _BYTES for one in listed)])
-            reports = [one + one[:_BYTES] * (self.epochs - seen) for one in listed]  # bits that no share so far reads
+            listed = [bytes(report) for report in reports]
+            seen = min([self.epochs, *(len(report) // _BYTES for report in listed)])
+            reports = [report + report[:_BYTES] * (self.epochs - seen) for report in listed]  # no share so far reads it
         numbers = _numbers(self.check(reports).rows)
         return tuple(self._share(numbers, epoch, level) for epoch in range(1, seen + 1))
 
@@ -168,16 +159,16 @@ class YesNoPanel(LocalProtocol):
         The interval is that of independent bits. They are drawn without replacement, so their number varies less.
         """
         bits = reports[reports >> 1 == group] & 1
-        many, ones, margin = max(1, len(bits)), int(bits.sum()), self.edge / (1 << self.width - 1)
+        n, margin = max(1, len(bits)), self.edge / (1 << self.width - 1)
         low, high, mean, error = 0.0, 1.0, 0.5, 0.5 / margin
         if len(bits):
             support = Support((1 + margin) / 2, (1 - margin) / 2)
-            ends = share_of_population(bits.sum(keepdims=True), many, support, 1 - level)
+            ends = share_of_population(bits.sum(keepdims=True), n, support, 1 - level)
             low, high = (float(end[0]) for end in ends)
-            mean = 0.5 + (ones / many - 0.5) / margin
-        if many > 1:
-            error = float(bits.std(ddof=1)) / np.sqrt(many) / margin
-        return MeanEstimate(mean, low, high, error, len(reports), level, len(reports) / (many * margin))
+            mean = 0.5 + (int(bits.sum()) / n - 0.5) / margin
+        if n > 1:
+            error = float(bits.std(ddof=1)) / np.sqrt(n) / margin
+        return MeanEstimate(mean, low, high, error, len(reports), level, len(reports) / (n * margin))
 
 
 class PanelDevices:
@@ -189,18 +180,18 @@ class PanelDevices:
     what was reported in it is sent again.
     """
 
-    def __init__(self, panel: YesNoPanel, many: int, bits: BitSource) -> None:
-        many = count(many, "many")
+    def __init__(self, panel: YesNoPanel, devices: int, bits: BitSource) -> None:
+        n = count(devices, "devices")
         self.panel, self.epoch, self.last = panel, 0, b""
-        self.lots: Integers = sample_uniform(panel.lots, many, bits=bits)
+        self.lots: Integers = sample_uniform(panel.lots, n, bits=bits)
         half = 1 << panel.width - 1
         steps = np.array([[half - panel.edge], [half], [half + panel.edge]], np.uint64)
-        drawn = [(bits.words(many, panel.width) < steps).sum(axis=0, dtype=np.uint8) for _ in range(panel.epochs)]
+        drawn = [(bits.words(n, panel.width) < steps).sum(axis=0, dtype=np.uint8) for _ in range(panel.epochs)]
         self.draws: Array = np.stack(drawn)
         """For each epoch and device: below how many of the three thresholds the word is."""
-        self.held: Flags = np.zeros(many, np.bool_)
-        self.changed: Integers = np.zeros(many, np.int64)
-        self.pending: Integers = np.zeros(many, np.int64)
+        self.held: Flags = np.zeros(n, np.bool_)
+        self.changed: Integers = np.zeros(n, np.int64)
+        self.pending: Integers = np.zeros(n, np.int64)
 
     def to_json(self) -> str:
         """The state of one device, as text. Keep it on the device, before a report is sent.
@@ -209,34 +200,34 @@ class PanelDevices:
         """
         if len(self.lots) != 1:
             raise Misconfigured("these are several devices. Enrol one by panel.enroll() to keep its state.")
-        kept = {name: getattr(self, name).tolist()[0] for name in ("lots", "held", "changed", "pending")}
+        kept = {name: getattr(self, name).tolist()[0] for name in _STATE}
         draws = "".join(map(str, self.draws[:, 0].tolist()))
         head = {"panel": self.panel.name.hex(), "epoch": self.epoch, "last": self.last.hex(), "draws": draws}
         return json.dumps({**head, **kept})
 
-    def restore(self, found: dict[str, Any]) -> bool:
+    def restore(self, state: dict[str, Any]) -> bool:
         """Takes the state of one device, if `to_json` can have given it."""
         fresh = json.loads(self.to_json())
-        if set(found) != set(fresh) or any(type(found[name]) is not type(fresh[name]) for name in fresh):
+        if set(state) != set(fresh) or any(type(state[name]) is not type(fresh[name]) for name in fresh):
             return False
-        panel, epoch, last, changed = self.panel, found["epoch"], found["last"], found["changed"]
-        group = found["lots"] % panel.groups
+        panel, epoch, lot, changed = self.panel, state["epoch"], state["lots"], state["changed"]
+        reports = [(2 * (lot % panel.groups) + bit).to_bytes(_BYTES, "little").hex() for bit in (0, 1)]
         if not (
-            found["panel"] == fresh["panel"]
+            state["panel"] == fresh["panel"]
             and 0 <= epoch <= panel.epochs
-            and 0 <= found["lots"] < panel.lots
-            and len(found["draws"]) == panel.epochs
-            and set(found["draws"]) <= set("0123")
-            and last in ([(2 * group + bit).to_bytes(_BYTES, "little").hex() for bit in (0, 1)] if epoch else [""])
+            and 0 <= lot < panel.lots
+            and len(state["draws"]) == panel.epochs
+            and set(state["draws"]) <= set("0123")
+            and state["last"] in (reports if epoch else [""])
             and 0 <= changed <= (epoch if panel.changes else 0)
-            and found["held"] == changed % 2
-            and found["pending"] in ((-1, 0, 1) if changed > found["lots"] // panel.groups else (0,))
+            and state["held"] == changed % 2
+            and state["pending"] in ((-1, 0, 1) if changed > lot // panel.groups else (0,))
         ):
             return False
-        self.epoch, self.last = epoch, bytes.fromhex(last)
-        self.draws = np.array([[int(draw)] for draw in found["draws"]], np.uint8)
-        for name in ("lots", "held", "changed", "pending"):
-            setattr(self, name, np.array([found[name]]))
+        self.epoch, self.last = epoch, bytes.fromhex(state["last"])
+        self.draws = np.array([[int(draw)] for draw in state["draws"]], np.uint8)
+        for name in _STATE:
+            setattr(self, name, np.array([state[name]]))
         return True
 
     def report(self, value: bool, *, epoch: int | None = None) -> bytes:

@@ -1,9 +1,8 @@
-"""What every protocol for shares is: values in, randomized reports of constant size out, unbiased shares back.
+"""Protocols for shares: values in, randomized reports of constant size out, unbiased shares with intervals back.
 
 A report supports some of the values. P[it supports v] is p if the respondent holds v and q if not, so y supporting
 reports of n give (y / n - q) / (p - q), which is unbiased for the share of v. [WBLJ17] Wang, Blocki, Li, Jha: Locally
-differentially private protocols for frequency estimation.
-Each protocol proves p, q and its guarantee beside its code; this file has what they share.
+differentially private protocols for frequency estimation. Each protocol proves p, q and its guarantee beside its code.
 """
 
 from __future__ import annotations
@@ -12,18 +11,152 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from lapwing.arrays import Flags, Integers
-from lapwing.collect.estimate import Frequencies, Of
-from lapwing.collect.local import LocalProtocol, as_list
+from lapwing.answers.table import AnswerColumn, AnswerTable
+from lapwing.answers.tabular import Tabular
+from lapwing.arrays import Flags, Floats, Integers
+from lapwing.collect.intervals import Support, share_of_population, share_of_respondents
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_list
 from lapwing.collect.probabilities import WORD, read_epsilon
-from lapwing.collect.reports import ReportRows, Reports
 from lapwing.errors import Misconfigured
+from lapwing.expressions.types import Type
 from lapwing.noise.bits import BitSource
-from lapwing.numbers import Number, inside_unit
+from lapwing.numbers import Number, count, inside_unit
+from lapwing.privacy.loss import set_fields
+
+Of = Literal["respondents", "population"]
+"""Whose share an interval is about: those who answered, or those they were drawn from at random."""
+
+
+class Oracle(Protocol):
+    """What an estimate needs of the protocol that made the reports."""
+
+    @property
+    def values(self) -> tuple[Hashable, ...]: ...
+
+    @property
+    def p(self) -> Fraction: ...
+
+    @property
+    def q(self) -> Fraction: ...
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Frequencies(Tabular):
+    """The estimated share of each value. Unbiased, so a share may lie outside [0, 1]; intervals do not."""
+
+    protocol: Oracle
+    counts: Integers = field(repr=False)
+    """How many reports support each value."""
+    n: int
+    confidence: Fraction
+    of: Of = "respondents"
+
+    def __post_init__(self) -> None:
+        if self.of not in ("respondents", "population"):
+            raise Misconfigured(f'`of` is {self.of!r}; it must be "respondents" or "population".')
+
+    @property
+    def shares(self) -> Floats:
+        """The unbiased estimates, in the order of the values."""
+        return (self.counts / self.n - float(self.protocol.q)) / float(self.protocol.p - self.protocol.q)
+
+    def share(self, value: Hashable) -> float:
+        """The estimate for one value."""
+        return float(self.shares[place_of(self.protocol, value)])
+
+    def interval(
+        self, value: Hashable, confidence: Number | None = None, *, simultaneous: bool = False
+    ) -> tuple[float, float]:
+        """The interval of one value, by itself or together with those of all others."""
+        low, high = self._ends(self._level(confidence), simultaneous)
+        place = place_of(self.protocol, value)
+        return float(low[place]), float(high[place])
+
+    def distribution(self) -> dict[Hashable, float]:
+        """Shares that are a distribution, by norm-sub: subtract a constant, set what is below 0 to 0, sum to 1.
+
+        The best estimate of single shares, above all where many are near 0. Sums over many rare values come out too
+        small: use `normalized` for them. Intervals are about the unbiased estimates. [WLLSB20]
+        [WLLSB20] Wang, Lopuhaa-Zwakenberg, Li, Skoric, Li: Locally differentially private frequency estimation with
+        consistency.
+        """
+        return dict(zip(self.protocol.values, to_distribution(self.shares).tolist(), strict=True))
+
+    def normalized(self) -> dict[Hashable, float]:
+        """Shares that add up to 1, by adding the same to each. Sums of them stay unbiased; some may be below 0."""
+        shares = self.shares
+        return dict(zip(self.protocol.values, (shares + (1 - shares.sum()) / len(shares)).tolist(), strict=True))
+
+    def moved_by(self, hostile: int) -> float:
+        """The most that this many respondents who send what they like can move one of these shares.
+
+        k / (n (p - q)): a report adds either 0 or 1 to the count of a value, and (y / n - q) / (p - q) follows it.
+        """
+        return count(hostile, "hostile", least=0) / (self.n * float(self.protocol.p - self.protocol.q))
+
+    def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
+        level = self._level(confidence)
+        low, high = self._ends(level, simultaneous)
+        shares = AnswerColumn("share", Type.REAL, self.shares, low, high)
+        reports = "1 report" if self.n == 1 else f"{self.n:,} reports"
+        paid = f"{reports} by {self.protocol.kind}, epsilon = {float(self.protocol.epsilon):.6g} each"
+        remarks = (hostile_remark(self.moved_by(1)),)
+        return AnswerTable((key_column("value", self.protocol.values), shares), level, paid, remarks, facts=self._facts)
+
+    def _ends(self, level: Fraction, simultaneous: bool) -> tuple[Floats, Floats]:
+        outside = float((1 - level) / (len(self.counts) if simultaneous else 1))
+        ends = share_of_respondents if self.of == "respondents" else share_of_population
+        return ends(self.counts, self.n, Support(float(self.protocol.p), float(self.protocol.q)), outside)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "protocol": self.protocol.kind,
+            "epsilon": f"{float(self.protocol.epsilon):.6g}",
+            "reports": self.n,
+            "of": self.of,
+            "moved_by_one": self.moved_by(1),
+        }
+
+
+def place_of(protocol: Oracle, value: Hashable) -> int:
+    """The index of a value among those that were collected."""
+    if value not in protocol.values:
+        raise Misconfigured(f"{value!r} is not among the values that were collected.")
+    return protocol.values.index(value)
+
+
+def hostile_remark(step: float) -> str:
+    """How far one respondent, and 100, can move a share on purpose."""
+    return f"One respondent who sends what they like can move a share by {step:.2g}; 100 by {min(1.0, 100 * step):.2g}."
+
+
+def to_distribution(shares: Floats) -> Floats:
+    """The nearest distribution in the Euclidean norm: max(0, share - t) with the t at which they add up to 1."""
+    falling = np.sort(shares)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
+    kept = int(np.flatnonzero(falling > excess)[-1])
+    distribution: Floats = np.maximum(shares - excess[kept], 0.0)
+    return distribution
+
+
+def key_column(name: str, values: Sequence[Hashable]) -> AnswerColumn:
+    """Values as a column of keys; as text if their types differ."""
+    if all(isinstance(value, bool) for value in values):
+        return AnswerColumn(name, Type.BOOLEAN, np.array(values))
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        return AnswerColumn(name, Type.INTEGER, np.array(values))
+    return AnswerColumn(name, Type.TEXT, np.array([str(value) for value in values], object))
+
 
 MOST_VALUES = 1 << 16
 _CHUNK = 1 << 22  # bits of reports unpacked at a time
@@ -40,10 +173,7 @@ class FrequencyProtocol(LocalProtocol):
     """Why it was chosen, if `choose` chose it."""
 
     def __init__(self, values: Sequence[Hashable], *, epsilon: Number, width: int = WORD) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "values", read_values(values))
-        object.__setattr__(self, "width", width)
-        object.__setattr__(self, "why", "")
+        set_fields(self, epsilon=read_epsilon(epsilon), values=read_values(values), width=width, why="")
 
     @property
     @abstractmethod
@@ -87,32 +217,27 @@ class FrequencyProtocol(LocalProtocol):
 
     def count(self, rows: ReportRows) -> Integers:
         """How many reports support each value."""
-        many, step = len(self.values), max(1, _CHUNK // len(self.values))
-        counts = np.zeros(many, np.int64)
+        k, step = len(self.values), max(1, _CHUNK // len(self.values))
+        counts = np.zeros(k, np.int64)
         for start in range(0, len(rows), step):
-            counts += np.count_nonzero(self.supported(rows[start : start + step], range(many)), axis=0)
+            counts += np.count_nonzero(self.supported(rows[start : start + step], range(k)), axis=0)
         return counts
 
     def places(self, values: Any) -> Integers:
-        """Where each value stands among the declared ones."""
-        if (
-            isinstance(values, np.ndarray)
-            and values.dtype.kind in "iub"
-            and self.values == tuple(range(len(self.values)))
-        ):
-            if values.size and (values.min() < 0 or values.max() >= len(self.values)):
-                raise Misconfigured(_UNDECLARED)
-            return values.astype(np.int64, copy=False)
-        place = {value: i for i, value in enumerate(self.values)}
+        """The index of each value among the declared ones."""
+        k = len(self.values)
         try:
+            if isinstance(values, np.ndarray) and values.dtype.kind in "iub" and self.values == tuple(range(k)):
+                if values.size and (values.min() < 0 or values.max() >= k):
+                    raise KeyError
+                return values.astype(np.int64, copy=False)
+            place = {value: i for i, value in enumerate(self.values)}
             return np.array([place[value] for value in as_list(values)], np.int64)
         except (KeyError, TypeError):
-            raise Misconfigured(_UNDECLARED) from None
-
-
-_UNDECLARED = (
-    "a value is not among the declared ones. Declare it in `values`, or give respondents one that stands for the rest."
-)
+            raise Misconfigured(
+                "a value is not among the declared ones. Declare it in `values`, or give respondents one that stands "
+                "for the rest."
+            ) from None
 
 
 def read_values(values: object) -> tuple[Hashable, ...]:
@@ -129,22 +254,3 @@ def read_values(values: object) -> tuple[Hashable, ...]:
             f"`values` must hold two to {MOST_VALUES:,} values, all different. Pass for example ['no', 'yes']."
         )
     return listed
-
-
-def pack(flags: Flags) -> ReportRows:
-    """ReportRows of bits as rows of bytes."""
-    return np.packbits(flags, axis=1, bitorder="little")
-
-
-def unpack(rows: ReportRows, places: Sequence[int]) -> Flags:
-    """The bits in these places of rows of bytes."""
-    if places == range(len(places)):
-        return np.unpackbits(rows, axis=1, count=len(places), bitorder="little").view(np.bool_)
-    at = np.array(places)
-    return (rows[:, at >> 3] >> (at & 7).astype(np.uint8) & 1).view(np.bool_)
-
-
-def padding_is_clear(rows: ReportRows, bits: int) -> Flags:
-    """Whether the bits after the last value are 0."""
-    spare = rows.shape[1] * 8 - bits
-    return rows[:, -1] >> np.uint8(8 - spare) == 0 if spare else np.ones(len(rows), np.bool_)

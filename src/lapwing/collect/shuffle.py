@@ -1,4 +1,4 @@
-"""What local reports are worth once a trusted shuffler has mixed them.
+"""The central epsilon of local reports that a trusted shuffler has mixed.
 
 [FMT21] Feldman, McMillan, Talwar: Hiding among the clones: a simple and nearly optimal analysis of privacy
 amplification by shuffling.
@@ -34,17 +34,17 @@ def central_epsilon(epsilon: Number, reports: int, *, delta: Number) -> float:
                 passes e^x. Computed in float64; every tail is moved up or down by 1e-12 of itself, to the safe side.
     It is never above `epsilon`. It needs the shuffler: without one, the epsilon of a report is what it is.
     """
-    single, n = read_epsilon(epsilon), count(reports, "reports")
-    allowed = float(inside_unit(delta, "delta"))
+    local, n, allowed = float(read_epsilon(epsilon)), count(reports, "reports"), float(inside_unit(delta, "delta"))
     if n > _MOST:
         raise Misconfigured(f"`reports` is {shown(reports)}; at most {_MOST:,} are computed with.")
-    whole = float(single)
-    if n < 2 or shuffled_delta(whole, n, 0.0) <= allowed:
-        return whole if n < 2 else 0.0
-    low, high = 0.0, whole
-    while high - low > 1e-6 * whole:
+    if n < 2:
+        return local
+    if shuffled_delta(local, n, 0.0) <= allowed:
+        return 0.0
+    low, high = 0.0, local
+    while high - low > 1e-6 * local:
         middle = (low + high) / 2
-        low, high = (low, middle) if shuffled_delta(whole, n, middle) <= allowed else (middle, high)
+        low, high = (low, middle) if shuffled_delta(local, n, middle) <= allowed else (middle, high)
     return high
 
 

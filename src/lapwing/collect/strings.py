@@ -18,14 +18,13 @@ from lapwing.answers.tabular import Tabular
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.hashing import Hashing, Keys, make_hashing
 from lapwing.collect.intervals import Support, share_of_population
-from lapwing.collect.local import LocalProtocol, as_list
+from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_list
 from lapwing.collect.probabilities import read_epsilon
-from lapwing.collect.reports import ReportRows, Reports
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
-from lapwing.noise.bits import BitSource
-from lapwing.noise.uniform import sample_uniform
+from lapwing.noise.bits import BitSource, sample_uniform
 from lapwing.numbers import Number, count, inside_unit
+from lapwing.privacy.loss import set_fields
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_CODES = 1 << 12  # of one step
@@ -70,10 +69,7 @@ class FrequentStrings(LocalProtocol):
         size = min(max(fits), most) if step is None else count(step, "step")
         if size not in fits:
             raise Misconfigured(f"`step` is {size}; with this alphabet it can be 1 to {max(fits)}.")
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "alphabet", alphabet)
-        object.__setattr__(self, "length", most)
-        object.__setattr__(self, "step", size)
+        set_fields(self, epsilon=read_epsilon(epsilon), alphabet=alphabet, length=most, step=size)
 
     @property
     def levels(self) -> int:
@@ -86,7 +82,6 @@ class FrequentStrings(LocalProtocol):
 
     @property
     def size(self) -> int:
-        """Bytes of a report, whatever it says."""
         return 1 + self.hashing.size
 
     @property
@@ -95,7 +90,10 @@ class FrequentStrings(LocalProtocol):
         return {"protocol": self.kind, "epsilon": str(self.epsilon), **shape}
 
     def randomize_all(self, values: Any, bits: BitSource) -> ReportRows:
-        return self._randomize(self._codes(values), bits)
+        codes = self._codes(as_list(values))
+        levels = sample_uniform(self.levels, len(codes), bits=bits)
+        prefixes = np.where(np.arange(self.levels) <= levels[:, np.newaxis], codes, 0).astype(np.uint16)
+        return np.concatenate([levels.astype(np.uint8)[:, np.newaxis], self.hashing.randomize(prefixes, bits)], axis=1)
 
     def find(
         self, reports: Reports | Iterable[bytes], *, confidence: Number = 0.95, breadth: int = 64
@@ -105,76 +103,70 @@ class FrequentStrings(LocalProtocol):
         rows = self.check(reports).rows
         prefixes = np.zeros((1, self.levels), np.uint16)
         estimates = np.zeros(1)
-        counts, many = np.zeros(1, np.int64), 0
+        counts, n = np.zeros(1, np.int64), 0
         for depth in range(self.levels):
             mine = rows[rows[:, 0] == depth][:, 1:]
             best = np.argsort(-estimates, kind="stable")[:keep]
             prefixes = self._extend(prefixes[best], depth)
-            counts, many = self.hashing.count(mine, prefixes), len(mine)
-            if not many:
+            counts, n = self.hashing.count(mine, prefixes), len(mine)
+            if not n:
                 raise Misconfigured(
                     f"Level {depth + 1} of {self.levels} has no report. Collect more, or take a larger `step`."
                 )
-            estimates = (counts / many - float(self.hashing.q)) / float(self.hashing.p - self.hashing.q)
-        return FrequentFound(self, self._texts(prefixes), counts, many, len(rows), level)
+            estimates = self.shares(counts, n)
+        return FrequentFound(self, self._texts(prefixes), counts, n, len(rows), level)
+
+    def shares(self, counts: Integers, n: int) -> Floats:
+        """Unbiased shares from how many of n reports support each string."""
+        return (counts / n - float(self.hashing.q)) / float(self.hashing.p - self.hashing.q)
 
     def valid(self, reports: Reports) -> Flags:
-        """Which reports the randomizer could have sent."""
         return (reports.rows[:, 0] < self.levels) & self.hashing.valid(reports.rows[:, 1:])
 
-    def _randomize(self, codes: Keys, bits: BitSource) -> ReportRows:
-        levels = sample_uniform(self.levels, len(codes), bits=bits)
-        prefixes = np.where(np.arange(self.levels) <= levels[:, np.newaxis], codes, 0).astype(np.uint16)
-        return np.concatenate([levels.astype(np.uint8)[:, np.newaxis], self.hashing.randomize(prefixes, bits)], axis=1)
-
-    def _codes(self, values: Any) -> Keys:
-        place = {letter: i + 1 for i, letter in enumerate(self.alphabet)}
-        listed = as_list(values)
-        numbers = np.zeros((len(listed), self.levels * self.step), np.int64)
-        for row, text in enumerate(listed):
-            if not isinstance(text, str) or not text or any(letter not in place for letter in text):
+    def _codes(self, texts: list[Any]) -> Keys:
+        """Strings as codes of `step` letters each, the first letter the highest digit."""
+        digit = {letter: i + 1 for i, letter in enumerate(self.alphabet)}
+        digits = np.zeros((len(texts), self.levels * self.step), np.int64)
+        for row, text in enumerate(texts):
+            if not isinstance(text, str) or not text or any(letter not in digit for letter in text):
                 raise Misconfigured("a value contains characters outside the alphabet. Replace them before it is sent.")
-            letters = text[: self.length]
-            numbers[row, : len(letters)] = [place[letter] for letter in letters]
-        return self._join(numbers)
+            digits[row, : min(len(text), self.length)] = [digit[letter] for letter in text[: self.length]]
+        return (digits.reshape(len(texts), self.levels, self.step) @ self._powers).astype(np.uint16)
 
-    def _join(self, numbers: Integers) -> Keys:
-        """Letters as codes of `step` letters, the first letter the highest digit."""
-        digits = (len(self.alphabet) + 1) ** np.arange(self.step - 1, -1, -1)
-        return (numbers.reshape(len(numbers), self.levels, self.step) @ digits).astype(np.uint16)
+    @cached_property
+    def _powers(self) -> Integers:
+        powers: Integers = (len(self.alphabet) + 1) ** np.arange(self.step - 1, -1, -1)
+        return powers
+
+    def _digits(self, codes: Integers) -> Integers:
+        """The letters of each code, in a last axis of their own; 0 is padding."""
+        return codes[..., np.newaxis] // self._powers % (len(self.alphabet) + 1)
 
     @cached_property
     def _steps(self) -> Integers:
         """Every code of one step: letters, then padding to the end; the first code is all padding."""
-        symbols = len(self.alphabet) + 1
-        codes = np.arange(symbols**self.step)
-        digits = codes[:, np.newaxis] // symbols ** np.arange(self.step - 1, -1, -1) % symbols
-        ended = np.maximum.accumulate(digits == 0, axis=1)
-        made: Integers = codes[((digits == 0) == ended).all(axis=1)]
-        return made
+        codes = np.arange((len(self.alphabet) + 1) ** self.step)
+        padding = self._digits(codes) == 0
+        steps: Integers = codes[(padding == np.maximum.accumulate(padding, axis=1)).all(axis=1)]
+        return steps
 
     def _extend(self, prefixes: Keys, depth: int) -> Keys:
         """Each prefix with every next code; one that has ended continues with padding only."""
-        last = self._padded(depth)
-        made = []
+        symbols = len(self.alphabet) + 1
+        last = symbols ** max(0, (depth + 1) * self.step - self.length)  # letters beyond `length` are padding
+        extended = []
         for prefix in prefixes:
-            ended = depth > 0 and prefix[depth - 1] % (len(self.alphabet) + 1) == 0
+            ended = depth > 0 and prefix[depth - 1] % symbols == 0
             codes = self._steps[:1] if ended else self._steps[1:] if depth == 0 else self._steps
             codes = codes[codes % last == 0]
             longer = np.repeat(prefix[np.newaxis], len(codes), axis=0)
             longer[:, depth] = codes
-            made.append(longer)
-        return np.concatenate(made)
-
-    def _padded(self, depth: int) -> int:
-        """Codes at this depth are multiples of it: letters beyond `length` are padding."""
-        beyond = max(0, (depth + 1) * self.step - self.length)
-        return int((len(self.alphabet) + 1) ** beyond)
+            extended.append(longer)
+        return np.concatenate(extended)
 
     def _texts(self, prefixes: Keys) -> tuple[str, ...]:
-        symbols, letters = len(self.alphabet) + 1, " " + self.alphabet
-        digits = prefixes.astype(np.int64)[:, :, np.newaxis] // symbols ** np.arange(self.step - 1, -1, -1) % symbols
-        return tuple("".join(letters[i] for i in row if i) for row in digits.reshape(len(prefixes), -1).tolist())
+        digits = self._digits(prefixes.astype(np.int64)).reshape(len(prefixes), -1)
+        return tuple("".join(self.alphabet[i - 1] for i in row if i) for row in digits.tolist())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -197,25 +189,22 @@ class FrequentFound(Tabular):
         """Intervals hold for all candidates together, whatever is asked."""
         level = self._level(confidence)
         chosen, low, high = self._found(level)
+        shares = self.protocol.shares(self.counts, self.last)
         names = np.array([self.candidates[i] for i in chosen], object)
         columns = (
             AnswerColumn("value", Type.TEXT, names),
-            AnswerColumn("share", Type.REAL, self._shares[chosen], low[chosen], high[chosen]),
+            AnswerColumn("share", Type.REAL, shares[chosen], low[chosen], high[chosen]),
         )
         paid = f"{self.n:,} reports, epsilon = {float(self.protocol.epsilon):.6g} each"
         least = f"{self.last:,} reports are about whole strings; they show shares of {self._least(level):.2g} or more."
         return AnswerTable(columns, level, paid, (least,))
 
-    @property
-    def _shares(self) -> Floats:
-        hashing = self.protocol.hashing
-        return (self.counts / self.last - float(hashing.q)) / float(hashing.p - hashing.q)
-
     def _found(self, level: Fraction) -> tuple[Integers, Floats, Floats]:
+        """The candidates whose interval is above 0, and the ends of all intervals."""
         hashing = self.protocol.hashing
         support, outside = Support(float(hashing.p), float(hashing.q)), float((1 - level) / len(self.counts))
         low, high = share_of_population(self.counts, self.last, support, outside)
-        order = np.argsort(-self._shares, kind="stable")
+        order = np.argsort(-self.protocol.shares(self.counts, self.last), kind="stable")
         return order[low[order] > 0], low, high
 
     def _least(self, level: Fraction) -> float:

@@ -22,7 +22,7 @@ from lapwing.numbers import Number, inside_unit
 from lapwing.plan.bounds_search import BoundsOf, LimitOf, SearchResult, Target
 from lapwing.plan.plan import make_outline
 from lapwing.plan.question import Question
-from lapwing.sql.combining import substitute
+from lapwing.sql.relation import substitute
 from lapwing.terms import SEARCH_SHARE
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from operator import add
 from typing import Any
 
 from lapwing.answers.answer import Release
-from lapwing.answers.batch_result import Together
 from lapwing.answers.preview import PricePreview
+from lapwing.answers.tabular import Together
 from lapwing.curator.batch import BatchPlan
 from lapwing.curator.preview import Preview
 from lapwing.curator.pricing import Terms, price_words

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lapwing.answers.description import Sheet, budget_lines, html_text, text_lines
-from lapwing.answers.phrases import label
+from lapwing.answers.formats import label
+from lapwing.answers.preview import Sheet, budget_lines, html_text, text_lines
 from lapwing.expressions.phrases import shorten
 from lapwing.expressions.table import Catalog, Field, Limit, Table
 from lapwing.expressions.types import Value

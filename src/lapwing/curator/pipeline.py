@@ -19,8 +19,7 @@ from hashlib import sha256
 from typing import Any
 
 from lapwing.answers.answer import Release, declared_answer, null_answer
-from lapwing.answers.combine import Stored, check_combinable, combined
-from lapwing.answers.computed import Computed, rehearse_statement
+from lapwing.answers.computed import Computed, Stored, check_combinable, combined, rehearse_statement
 from lapwing.answers.warnings import useless
 from lapwing.curator.batch import BatchPlan, BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, batch_of

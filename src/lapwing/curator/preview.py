@@ -10,10 +10,9 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.answers.answer import describe
-from lapwing.answers.clipping_notes import cut_note, left_out
 from lapwing.answers.columns import half_width
 from lapwing.answers.preview import PricePreview
-from lapwing.answers.warnings import useless
+from lapwing.answers.warnings import cut_note, left_out, useless
 from lapwing.curator.pricing import Terms, price_words
 from lapwing.errors import Misconfigured, Refused
 from lapwing.expressions.aggregate import Aggregate

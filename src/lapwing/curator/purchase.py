@@ -25,7 +25,7 @@ from operator import add
 from typing import TypeVar
 
 from lapwing.answers.answer import Release
-from lapwing.answers.combine import Stored
+from lapwing.answers.computed import Stored
 from lapwing.answers.stored import best_terms, decode, enough_terms, prices_in, terms_of
 from lapwing.errors import AnswerLost, LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger import Charge, Ledger, Reservation

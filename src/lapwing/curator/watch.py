@@ -56,7 +56,7 @@ class Session:
     def error(self, confidence: Number = 0.95) -> int | float:
         """The margin, in reaches, that makes all answers right: each run may fail with its part of the probability.
 
-        It is hardest when the questions below are spread evenly over the runs (mechanisms/sparse/margin.py).
+        It is hardest when the questions below are spread evenly over the runs (mechanisms/sparse/crossing.py).
         """
         outside = (1 - inside_unit(confidence, "confidence")) / self.runs
         return self.mechanism.error(1 - outside, queries=-(-self.queries // self.runs))

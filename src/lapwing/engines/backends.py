@@ -23,7 +23,8 @@ class Backend(Protocol):
     """The engine, as people write it."""
 
     def stored_types(self, source: Source, *, guess: bool = False) -> StoredTypes:
-        """The columns of a source and their types; those of unsupported types are left out. Reads no row."""
+        """The columns of a source and their types, without unsupported ones; in a CSV file all text, unless `guess` is
+        set. Reads no row."""
         ...
 
     def open_engine(self, tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None) -> Engine:
@@ -36,7 +37,6 @@ class Backend(Protocol):
 
 
 def backend_of(source: Source) -> Backend:
-    """The engine that reads a source."""
     match source:
         case PostgresTable():
             from lapwing.engines import postgres
@@ -53,7 +53,6 @@ def backend_of(source: Source) -> Backend:
 
 
 def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
-    """The columns of a source and their stored types; in a CSV file all text, unless `guess` is set."""
     return backend_of(source).stored_types(source, guess=guess)
 
 

@@ -10,15 +10,11 @@ import re
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from lapwing.errors import Misconfigured
 
 LEAST, BEYOND = (1, 5), (2, 1)
-LOCK = (
-    "SET enable_external_access = false",
-    "SET lock_configuration = true",
-)
+LOCK = ("SET enable_external_access = false", "SET lock_configuration = true")
 """From then on no other file is read, no extension loaded and no setting changed."""
 
 
@@ -32,14 +28,14 @@ def check_version(version: str) -> None:
 
 
 check_version(duckdb.__version__)
-_IS_FIRST = duckdb.__version__.startswith("1.")
+IS_FIRST = duckdb.__version__.startswith("1.")
 
 
 def connect(**settings: str) -> duckdb.DuckDBPyConnection:
     """An empty engine. It resolves no table from Python variables, downloads no extension, and divides by 0 without
     an error."""
     alone: dict[str, Any] = {"python_enable_replacements": "false", "autoinstall_known_extensions": "false"}
-    if not _IS_FIRST:
+    if not IS_FIRST:
         alone["error_on_division_by_zero"] = "false"
     return duckdb.connect(":memory:", config=alone | settings)
 
@@ -47,12 +43,3 @@ def connect(**settings: str) -> duckdb.DuckDBPyConnection:
 def run(connection: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
     """All rows of a statement: DuckDB 2 does nothing else on a connection while a result is open."""
     return connection.execute(text).fetchall()
-
-
-def as_table(connection: duckdb.DuckDBPyConnection, text: str, parsed: Any = None) -> pa.Table:
-    """The rows of a query. For few rows the reader takes half as long as DuckDB's own way to a table; since 2.0, which
-    warns of it, no longer. There the text is not parsed again if `parsed` is the statement of this very text."""
-    if _IS_FIRST:
-        reader: Any = connection.execute(text).to_arrow_reader()
-        return reader.read_all()
-    return connection.sql(parsed if parsed is not None and parsed.query == text else text).to_arrow_table()

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv
 
-from lapwing.engines.files import check_file
+from lapwing.engines.source import check_file
 from lapwing.errors import Misconfigured
 
 _LONGEST_HEADER = 1 << 20  # bytes
@@ -57,14 +58,12 @@ def drops_rows(path: Path) -> bool:
     """True if any line is dropped. For the steward only: it depends on the rows."""
     schema, delimiter = csv_schema(path), _delimiter(path)
     blocks = (_Block(part, path.name, delimiter) for part in _blocks(path, _BLOCK))
-    return any(sum(table.num_rows for table in block.tables(schema)) < block.lines for block in blocks)
+    return any(sum(table.num_rows for table in block.tables(schema)) < block.filled.sum() for block in blocks)
 
 
 def csv_schema(path: Path) -> pa.Schema:
-    """The columns that the first line names, all of them text.
-
-    A carriage return inside is refused: in a file whose lines end with those alone, every row would be part of a name.
-    """
+    """The columns that the first line names, all of them text. A carriage return inside is refused: in a file whose
+    lines end with those alone, every row would be part of a name."""
     check_file(path)
     with path.open("rb") as file:
         first = file.readline(_LONGEST_HEADER)
@@ -115,19 +114,15 @@ class _Block:
 
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """Parses lines with the same number of fields together, with the fast reader, and the others one by one."""
-        odd, fits = self._odd(), self._filled() & (self.cuts < len(schema))
+        odd, fits = self._odd(), self.filled & (self.cuts < len(schema))
         if not odd.any() and fits.all() and (self.cuts == len(schema) - 1).all():
             yield self._parse(self.text, schema, len(schema))
             return
         for cuts in np.unique(self.cuts[fits & ~odd]):
-            yield self._parse(self._take(fits & ~odd & (self.cuts == cuts)), schema, int(cuts) + 1)
+            lines = np.repeat(fits & ~odd & (self.cuts == cuts), self.ends + 1 - self.starts)
+            yield self._parse(self.data[lines].tobytes(), schema, int(cuts) + 1)
         if odd.any():
             yield self._one_by_one(odd, schema)
-
-    @property
-    def lines(self) -> int:
-        """The number of non-empty lines."""
-        return int(self._filled().sum())
 
     def _places(self, byte: int) -> _Places:
         return np.flatnonzero(self.data == byte) if byte in self.text else np.zeros(0, np.intp)
@@ -147,35 +142,29 @@ class _Block:
         last = np.flatnonzero(self.data[places] == _NEWLINE)
         return places[last], np.diff(last, prepend=-1) - 1
 
-    def _filled(self) -> _Lines:
-        """The non-empty lines."""
+    @property
+    def filled(self) -> _Lines:
         length = self.ends - self.starts
-        filled: _Lines = (length > 1) | ((length == 1) & (self.data[self.starts] != _RETURN))
-        return filled
+        return np.asarray((length > 1) | ((length == 1) & (self.data[self.starts] != _RETURN)))
 
     def _odd(self) -> _Lines:
         """Lines the fast reader might parse differently: stray carriage returns, invalid bytes, unusual quoting."""
         returns, zeros = self._places(_RETURN), self._places(0)
-        found = [returns[self.data[returns + 1] != _NEWLINE], zeros, *self._loose_quotes()]
+        places = [returns[self.data[returns + 1] != _NEWLINE], zeros, *self._loose_quotes()]
         odd = np.zeros(len(self.ends), np.bool_)
-        odd[np.searchsorted(self.ends, np.concatenate(found))] = True
-        if not _is_text(self.text):
+        odd[np.searchsorted(self.ends, np.concatenate(places))] = True
+        if not self.text.isascii() and _decode(self.text) is None:
             odd[np.searchsorted(self.ends, np.flatnonzero(self.data >= 0x80))] = True
         return odd
 
     def _loose_quotes(self) -> tuple[_Places, _Places]:
-        """Quotes that open other than at the start of a field, and those that close other than at its end.
-
-        Inside quotes, two quotes stand for one; each is then next to the other.
-        """
+        """Quotes that open other than at the start of a field, and those that close other than at its end. Inside
+        quotes, two quotes mean one; each is then next to the other."""
         opening, closing = self.quotes[::2], self.quotes[1::2]
         before = np.where(opening > 0, self.data[opening - 1], _NEWLINE)
         after = self.data[closing + 1]
         around = [_NEWLINE, ord(self.delimiter), _QUOTE]
         return opening[~np.isin(before, around)], closing[~np.isin(after, [*around, _RETURN])]
-
-    def _take(self, lines: _Lines) -> bytes:
-        return self.data[np.repeat(lines, self.ends + 1 - self.starts)].tobytes()
 
     def _parse(self, text: bytes, schema: pa.Schema, width: int) -> pa.Table:
         """Lines with `width` fields; missing ones are NULL. A leading empty line, which is skipped, keeps Arrow from
@@ -206,16 +195,13 @@ _FIELDS = {mark: re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|([^{mark}"][^{mark}]*)?)
 def _fields(line: bytes, delimiter: str) -> list[str] | None:
     """The fields of one line, or None if it is dropped. A quote in an unquoted field is text."""
     text = _decode(line)
-    found: list[str] = []
-    place = 0
-    while text:
-        field = _FIELDS[delimiter].match(text, place)
-        if field is None:
-            return None
-        found.append(field[2] or (field[1] or "").replace('""', '"'))
+    fields: list[str] = []
+    end = 0
+    while text and (field := _FIELDS[delimiter].match(text, end)):
+        fields.append(field[2] or (field[1] or "").replace('""', '"'))
         if not field[3]:
-            return found
-        place = field.end()
+            return fields
+        end = field.end()
     return None
 
 
@@ -231,14 +217,9 @@ def _inside(quotes: _Lines) -> _Lines:
 
 
 def _decode(line: bytes) -> str | None:
-    try:
+    with suppress(UnicodeDecodeError):
         return line.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _is_text(text: bytes) -> bool:
-    return text.isascii() or _decode(text) is not None
+    return None
 
 
 def _delimiter(path: Path) -> str:

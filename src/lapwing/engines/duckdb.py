@@ -3,17 +3,14 @@
 After loading, the connection is locked: only declared files can be read, and no extension loaded or setting changed.
 Parquet and DuckDB files are read in place; CSV files, frames and small Parquet files are loaded once. A value that
 cannot be read as its declared type is NULL.
-
-What does not fit into memory goes to files in a private folder (temp_folder.py). The engine shows no progress: how
-far it has come would reveal the number of rows and groups.
+What does not fit into memory goes to files in a private folder (temp_folder.py).
 """
 
 from __future__ import annotations
 
-import logging
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -21,12 +18,11 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.connection import LOCK, as_table, connect, run
+from lapwing.engines.connection import IS_FIRST, LOCK, connect, run
 from lapwing.engines.csv_rows import csv_schema, read_csv_rows
 from lapwing.engines.dialect import Dialect, EngineQuery, identifier, quote
 from lapwing.engines.duckdb_dialect import DUCKDB, cast_to
-from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes, check_unit_types
-from lapwing.engines.files import check_file, pattern_of
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumn, StoredTypes, check_unit_types, stored_column
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import (
     Csv,
@@ -35,31 +31,22 @@ from lapwing.engines.source import (
     LocalSource,
     Parquet,
     Source,
+    check_file,
     check_names,
     fingerprint,
     origin_of,
+    pattern_of,
 )
 from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Bug, Misconfigured
-from lapwing.expressions.refusal import nearest
+from lapwing.expressions.refusal import hide_errors
 from lapwing.expressions.table import UNIT_ID, Field, Table
+from lapwing.expressions.to_sqlglot import STORED
 from lapwing.expressions.types import Type
 
 NAME = "DuckDB"
 
-_LOG = logging.getLogger("lapwing.engine")
-
-_SQL_TYPES = {
-    Type.INTEGER: "BIGINT",
-    Type.REAL: "DOUBLE",
-    Type.TEXT: "VARCHAR",
-    Type.BOOLEAN: "BOOLEAN",
-    Type.DATE: "DATE",
-    Type.TIMESTAMP: "TIMESTAMP",
-}
-"""The engine's type for each declared type. No other type is used in computations, in particular not float32, in which
-integers above 2^24 equal their neighbours."""
-
+_SQL_TYPES = {kind: stored.value for kind, stored in STORED.items()}
 _EXACT = {
     Type.INTEGER: {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"},
     Type.REAL: {"DOUBLE", "FLOAT"},
@@ -83,25 +70,20 @@ _OF_VALUES = "A stored value is too large for its type, such as a time in millis
 SMALL = 1 << 22
 """The largest Parquet file, in bytes, that is loaded."""
 
-
 _AT_A_TIME = 122_880
 """The rows DuckDB gives to a thread at once. If no table has more, a second thread would be idle."""
 
 
 def hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
-    """Turns off the bar that DuckDB shows in interactive Python.
-
-    In a notebook without ipywidgets it is off already, and DuckDB refuses to set it to anything.
-    """
+    """Turns off the bar that DuckDB shows in interactive Python, which would reveal the number of rows and groups. In a
+    notebook without ipywidgets it is off already, and DuckDB refuses to set it."""
     if run(connection, "SELECT current_setting('enable_progress_bar')") != [(False,)]:
         run(connection, "SET enable_progress_bar = false")
 
 
 class DuckDBEngine:
-    """Tables in files and frames. The salt is secret: it decides which groups of a unit count.
-
-    `memory`, for example "4GB", is what it may use before it writes to disk; 80% of the machine's memory by default.
-    """
+    """Tables in files and frames. The salt is secret: it decides which groups of a unit count. `memory`, for example
+    "4GB", is what it may use before it writes to disk; 80% of the machine's memory by default."""
 
     def __init__(self, tables: Sequence[tuple[Table, LocalSource]], *, salt: int, memory: str | None = None) -> None:
         self._salt = f"{salt:x}"
@@ -116,15 +98,8 @@ class DuckDBEngine:
             **({} if memory is None else {"memory_limit": memory}),
         }
         self._connection = connect(**settings)
-        advice = None
-        try:
+        with hide_errors(duckdb.Error, lambda error: _cannot_be_opened([table.name for table, _ in tables], error)):
             interruptible(lambda: self._load(tables), self._connection.interrupt)
-        except duckdb.Error as error:
-            advice = _OF_VALUES if isinstance(error, duckdb.ConversionException) else _OF_PLACE
-            _LOG.debug("loading failed: %s", type(error).__name__)
-        if advice is not None:
-            names = ", ".join(f"`{table.name}`" for table, _ in tables)
-            raise Misconfigured(f"the data of {names} cannot be opened. {advice}")
         if self._origins() != self._loaded:  # a version identifies the rows that were loaded
             self.close()
             raise Misconfigured("the data changed while being opened. Open them again when the write has finished.")
@@ -134,7 +109,6 @@ class DuckDBEngine:
         return DUCKDB
 
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
-        """The query as the engine runs it."""
         prepared = query if isinstance(query, EngineQuery) else DUCKDB.write(query, salt=self._salt, copy=False)
         statements = self._connection.extract_statements(prepared.text)
         if len(statements) != 1:
@@ -142,35 +116,26 @@ class DuckDBEngine:
         return replace(prepared, parsed=statements[0])
 
     def fetch(self, query: EngineQuery) -> pa.Table:
-        """The rows of a query."""
         with self._connection.cursor() as cursor:
             for name, values in query.tables.items():
                 cursor.register(name, values)
             return interruptible(lambda: as_table(cursor, query.text, query.parsed), cursor.interrupt)
 
-    @contextmanager
-    def snapshot(self) -> Iterator[Fetch]:
+    def snapshot(self) -> AbstractContextManager[Fetch]:
         """Files and frames do not change, or are noticed to have changed."""
-        yield self.fetch
+        return nullcontext(self.fetch)
 
     def origin(self, table: Table) -> Origin:
-        """Where the rows are, and their current fingerprint."""
         return replace(self._loaded[table.name], fingerprint=fingerprint(self._sources[table.name]))
 
     def check(self, table: Table) -> None:
-        """Reads every value once, so that a damaged file fails for the steward and not for a question.
-
-        Loaded tables were already read."""
-        if table.name in self._kept:
+        if table.name in self._kept:  # it was read when it was loaded
             return
         columns = ", ".join(f"BIT_XOR(HASH({identifier(field.name)}))" for field in table.fields)
         text = f"SELECT {columns} FROM {identifier(table.name)}"
-        try:
+        damaged = f"the data of `{table.name}` are damaged: some values cannot be read. Recreate the file."
+        with hide_errors(duckdb.Error, lambda _: damaged):
             interruptible(lambda: run(self._connection, text), self._connection.interrupt)
-            return
-        except duckdb.Error as error:
-            _LOG.debug("reading failed: %s", type(error).__name__)
-        raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Recreate the file.")
 
     def close(self) -> None:
         self._connection.close()
@@ -185,37 +150,51 @@ class DuckDBEngine:
         allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
         if allowed:
             run(self._connection, f"SET allowed_paths = [{', '.join(map(quote, allowed))}]")
-        found = [_relation(self._connection, number, source) for number, (_, source) in enumerate(tables)]
-        stored = [_describe(self._connection, relation) for relation in found]
-        owned = [(t, t.unit.lower(), own) for (t, _), own in zip(tables, stored, strict=True) if t.unit is not None]
-        units = [(table, own[unit][1]) for table, unit, own in owned if unit in own]
-        as_integer = check_unit_types(units, text="VARCHAR", integers=_EXACT[Type.INTEGER])
-        for (table, source), relation, columns in zip(tables, found, stored, strict=True):
+        relations = [_relation(self._connection, number, source) for number, (_, source) in enumerate(tables)]
+        stored = [_describe(self._connection, relation) for relation in relations]
+        units = [(t, own.get(t.unit.lower())) for (t, _), own in zip(tables, stored, strict=True) if t.unit is not None]
+        as_integer = check_unit_types(
+            [(table, unit.type) for table, unit in units if unit], text="VARCHAR", integers=_EXACT[Type.INTEGER]
+        )
+        for (table, source), relation, columns in zip(tables, relations, stored, strict=True):
             self._declare(table, source, relation, columns, as_integer=as_integer)
-        if all(table.name in self._kept and self._rows(table) <= _AT_A_TIME for table, _ in tables):
+        if all(table.name in self._kept and self._count(table) <= _AT_A_TIME for table, _ in tables):
             run(self._connection, "SET threads = 1")
         for statement in LOCK:
             run(self._connection, statement)
 
     def _declare(
-        self, table: Table, source: LocalSource, relation: str, stored: StoredColumns, *, as_integer: bool
+        self, table: Table, source: LocalSource, relation: str, stored: Mapping[str, StoredColumn], *, as_integer: bool
     ) -> None:
         columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
         if table.unit is not None:
-            column, kind = stored[table.unit.lower()]
-            if isinstance(source, DuckDBTable) and kind == "VARCHAR":
-                _check_collation(self._connection, relation, column)
-            unit = identifier(column)
-            unit = f"CAST({unit} AS BIGINT)" if as_integer and kind != "BIGINT" else unit
+            stored_unit = stored[table.unit.lower()]
+            if isinstance(source, DuckDBTable) and stored_unit.type == "VARCHAR":
+                _check_collation(self._connection, relation, stored_unit.name)
+            unit = identifier(stored_unit.name)
+            unit = f"CAST({unit} AS BIGINT)" if as_integer and stored_unit.type != "BIGINT" else unit
             columns += f", {unit} AS {identifier(UNIT_ID)}"
-        what, name = "TABLE" if table.name in self._kept else "VIEW", identifier(table.name)
-        _create(self._connection, f"{what} {name}", columns, relation, source)
-        for key in table.keys:
-            if not is_key(self._connection, identifier(table.name), [table.field(name) for name in key]):
-                raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
+        name = identifier(table.name)
+        kind = "TABLE" if table.name in self._kept else "VIEW"
+        _create(self._connection, f"{kind} {name}", columns, relation, source)
+        check_keys(self._connection, name, table)
 
-    def _rows(self, table: Table) -> int:
+    def _count(self, table: Table) -> int:
         return int(run(self._connection, f"SELECT COUNT(*) FROM {identifier(table.name)}")[0][0])
+
+
+def _cannot_be_opened(names: Iterable[str], error: Exception) -> str:
+    advice = _OF_VALUES if isinstance(error, duckdb.ConversionException) else _OF_PLACE
+    return f"the data of {', '.join(f'`{name}`' for name in names)} cannot be opened. {advice}"
+
+
+def as_table(connection: duckdb.DuckDBPyConnection, text: str, parsed: Any = None) -> pa.Table:
+    """The rows of a query. For few rows the reader takes half as long as DuckDB's own way to a table; since 2.0, which
+    warns of it, no longer. There the text is not parsed again if `parsed` is the statement of this very text."""
+    if IS_FIRST:
+        reader: Any = connection.execute(text).to_arrow_reader()
+        return reader.read_all()
+    return connection.sql(parsed if parsed is not None and parsed.query == text else text).to_arrow_table()
 
 
 def _is_kept(table: Table, source: LocalSource) -> bool:
@@ -227,7 +206,6 @@ def _is_kept(table: Table, source: LocalSource) -> bool:
 
 
 def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source: LocalSource) -> None:
-    """Creates a table with the declared columns of a source, in their declared types."""
     relation = _relation(connection, 0, source)
     stored = _describe(connection, relation)
     columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
@@ -247,41 +225,39 @@ def _create(
 
 
 def is_key(connection: duckdb.DuckDBPyConnection, table: str, fields: Sequence[Field]) -> bool:
-    """True if no two rows of a loaded table are equal in these columns, by the `=` of joins: a self-join.
-
-    A join compares each column in the type it is loaded as, or integers as float64, where joins.py checks that
-    this makes no two of them equal. A row with NULL has no match in any join.
-    """
+    """True if no two rows of a loaded table are equal in these columns, by the `=` of joins. A join compares each
+    column in the type it is loaded as, or integers as float64, where joins.py checks that this makes no two of them
+    equal. A row with NULL has no match in any join."""
     same = " AND ".join(f"a.{column} = b.{column}" for column in (identifier(field.name) for field in fields))
     pairs = f"SELECT 1 FROM {table} AS a JOIN {table} AS b ON {same} AND a.rowid <> b.rowid LIMIT 1"
     return not run(connection, pairs)
 
 
-def _describe(connection: duckdb.DuckDBPyConnection, relation: str) -> StoredColumns:
-    """The stored columns, by lower-case name: their name and type."""
+def check_keys(connection: duckdb.DuckDBPyConnection, relation: str, table: Table) -> None:
+    """Refuses a loaded table in which a declared key is none."""
+    for key in table.keys:
+        if not is_key(connection, relation, [table.field(name) for name in key]):
+            raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
+
+
+def _describe(connection: duckdb.DuckDBPyConnection, relation: str) -> dict[str, StoredColumn]:
     rows = run(connection, f"DESCRIBE SELECT * FROM {relation}")
-    return {str(row[0]).lower(): (str(row[0]), str(row[1])) for row in rows}
+    return {str(name).lower(): StoredColumn(str(name), str(kind)) for name, kind, *_ in rows}
 
 
 def _check_collation(connection: duckdb.DuckDBPyConnection, relation: str, name: str) -> None:
-    """Refuses units stored with a collation; the engine refuses to compare it with another collation.
-
-    'Ann' and 'ann' could be one unit in this table and two in the next, so rows of one could match rows of both.
-    """
-    try:
-        for other in ("NOCASE", "NOACCENT"):
-            run(connection, f"EXPLAIN SELECT 1 FROM {relation} WHERE {identifier(name)} = ('' COLLATE {other})")
-        return
-    except duckdb.BinderException:
-        _LOG.debug("a unit is stored with a collation")
-    raise Misconfigured(
+    """Refuses units stored with a collation, which the engine refuses to compare with another one: 'Ann' and 'ann'
+    could be one unit in this table and two in the next, so rows of one could match rows of both."""
+    message = (
         f"the unit `{name}` is stored with a collation, under which different texts can be one unit. "
         "Store it as plain VARCHAR, with one spelling per unit."
     )
+    with hide_errors(duckdb.BinderException, lambda _: message):
+        for other in ("NOCASE", "NOACCENT"):
+            run(connection, f"EXPLAIN SELECT 1 FROM {relation} WHERE {identifier(name)} = ('' COLLATE {other})")
 
 
 def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None) -> Engine:
-    """The engine on files and frames."""
     return DuckDBEngine([(table, local(source)) for table, source in tables], salt=salt, memory=memory)
 
 
@@ -293,32 +269,25 @@ def local(source: Source) -> LocalSource:
 
 
 def read_public_rows(source: Source) -> Frame:
-    """Public files are read where they are."""
     raise Bug(f"{type(source).__name__} is read in place")
 
 
 def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
-    """The columns of a source and their stored types; in a CSV file all text, unless `guess` is set.
-
-    Columns of other types (times of day, intervals, lists, ...) are left out: their casts are not safe on every value.
-    """
-    described: list[Any] | None = None
-    with connect() as connection:
-        try:
-            described = run(connection, f"DESCRIBE SELECT * FROM {_relation(connection, 0, local(source))}")
-            if guess and isinstance(source, Csv):
-                pattern = pattern_of(source.path, connection)
-                guessed = f"read_csv({quote(pattern)}, header = true, hive_partitioning = false)"
-                types = {row[0]: row[1] for row in run(connection, f"DESCRIBE SELECT * FROM {guessed}")}
-                described = [(row[0], types.get(row[0], row[1])) for row in described]
-        except duckdb.Error as error:
-            _LOG.debug("reading the schema failed: %s", type(error).__name__)
-    if described is None and isinstance(source, Frame):
-        raise Misconfigured("a column of the frame has an unsupported type. Convert it or drop it.")
-    if described is None:
-        raise Misconfigured(f"the data cannot be opened. {_OF_PLACE}")
-    kinds = {str(row[0]): _type_of(str(row[1])) for row in described}
-    zoned = (str(row[0]) for row in described if row[1] in _ZONED)
+    """Columns of other types (times of day, intervals, lists, ...) are left out: their casts are not safe on every
+    value."""
+    unsupported = "a column of the frame has an unsupported type. Convert it or drop it."
+    message = unsupported if isinstance(source, Frame) else f"the data cannot be opened. {_OF_PLACE}"
+    with connect() as connection, hide_errors(duckdb.Error, lambda _: message):
+        stored = {
+            column.name: column.type
+            for column in _describe(connection, _relation(connection, 0, local(source))).values()
+        }
+        if guess and isinstance(source, Csv):
+            pattern = pattern_of(source.path, connection)
+            guessed = _describe(connection, f"read_csv({quote(pattern)}, header = true, hive_partitioning = false)")
+            stored |= {column.name: column.type for column in guessed.values() if column.name in stored}
+    kinds = {name: _type_of(kind) for name, kind in stored.items()}
+    zoned = (name for name, kind in stored.items() if kind in _ZONED)
     return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
 
 
@@ -335,7 +304,6 @@ def _type_of(stored: str) -> Type | None:
 
 
 def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalSource) -> str:
-    """A SQL relation with the stored rows."""
     match source:
         case Parquet(path=path):
             pattern = quote(pattern_of(path, connection))
@@ -355,10 +323,8 @@ def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalS
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
-    """The column names as in the file: the engine renames those that differ only by case.
-
-    The schema lists each node before its children; the columns are the children of the first.
-    """
+    """The column names as in the file: the engine renames those that differ only by case. The schema lists each node
+    before its children; the columns are the children of the first."""
     query = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({pattern})"
     names, inside = [], 0
     for name, children in run(connection, query)[1:]:
@@ -368,28 +334,26 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
     return names
 
 
-def _read(field: Field, stored: StoredColumns, table: Table, *, hide: bool) -> str:
-    """One declared column, cast if it is stored as another type; NULL if the cast fails.
-
-    `hide` keeps stored names out of messages: the first line of a CSV file without a header is a row.
-    """
-    found = stored.get(field.name.lower())
-    if found is None:
-        advice = "Fix the declaration." if hide else nearest(field.name, (known for known, _ in stored.values()))
-        raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {advice}")
-    column, name = identifier(found[0]), identifier(field.name)
-    if found[1] in _EXACT[field.type]:
-        return f"{_exact(column, found[1], field.type)} AS {name}"
-    if _type_of(found[1]) is None:
-        raise Misconfigured(
-            f"`{field.name}` is stored as {found[1].split('(')[0]}, which is not supported. Leave it out."
-        )
-    kind = found[1]
+def _read(field: Field, stored: Mapping[str, StoredColumn], table: Table, *, hide: bool) -> str:
+    """One declared column, cast if it is stored as another type; NULL if the cast fails. `hide` keeps stored names out
+    of messages: the first line of a CSV file without a header is a row."""
+    found = stored_column(field, table, stored, hide=hide)
+    column, kind, name = identifier(found.name), found.type, identifier(field.name)
+    if kind in _EXACT[field.type]:
+        return f"{_exact(column, kind, field.type)} AS {name}"
+    if _type_of(kind) is None:
+        raise Misconfigured(f"`{field.name}` is stored as {kind.split('(')[0]}, which is not supported. Leave it out.")
     if kind in _ZONED:  # a cast would go through the time zone of the process
         field.check_stored_zone()
         column, kind = f"MAKE_TIMESTAMP(EPOCH_US(CAST({column} AS TIMESTAMPTZ)))", "TIMESTAMP"
-    cast = cast_to(_castable(column, kind), _type_of(kind), _SQL_TYPES[field.type])
-    return f"{_in_years(column, kind, cast)} AS {name}"
+    # Casting the infinity of milliseconds to DATE fails while the engine plans the query, by its statistics on the
+    # largest value, even if such rows are filtered out.
+    castable = f"CAST({column} AS TIMESTAMP)" if kind == "TIMESTAMP_MS" else column
+    cast = cast_to(castable, _type_of(kind), _SQL_TYPES[field.type])
+    if kind in _CALENDAR:  # beyond the years 1 to 9999 even TRY_CAST fails
+        first, after = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "10000-01-01"))
+        cast = f"CASE WHEN {column} >= {first} AND {column} < {after} THEN {cast} END"
+    return f"{cast} AS {name}"
 
 
 def _exact(column: str, stored: str, kind: Type) -> str:
@@ -398,17 +362,3 @@ def _exact(column: str, stored: str, kind: Type) -> str:
     if kind is Type.TEXT:
         return f'{column} COLLATE "C"'
     return column if stored == _SQL_TYPES[kind] else f"CAST({column} AS {_SQL_TYPES[kind]})"
-
-
-def _castable(column: str, stored: str) -> str:
-    """The column, milliseconds as TIMESTAMP: casting their infinity to DATE fails while the engine plans the query, by
-    its statistics on the largest value, even if such rows are filtered out."""
-    return f"CAST({column} AS TIMESTAMP)" if stored == "TIMESTAMP_MS" else column
-
-
-def _in_years(column: str, kind: str, cast: str) -> str:
-    """The cast for dates and timestamps in the years 1 to 9999, else NULL: beyond those even TRY_CAST fails."""
-    if kind not in _CALENDAR:
-        return cast
-    first, after = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "10000-01-01"))
-    return f"CASE WHEN {column} >= {first} AND {column} < {after} THEN {cast} END"

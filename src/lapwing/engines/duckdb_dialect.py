@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from lapwing.engines.date_pattern import DAY, TIME, TO_TIME, ZONE
-from lapwing.engines.dialect import Dialect, Write, Writer, call, write_listed
-from lapwing.engines.zone_text import local_time
+from lapwing.engines.dialect import DAY, TIME, TO_TIME, ZONE, Dialect, Writer, call, local_time, template, write_listed
 from lapwing.expressions import forms
 from lapwing.expressions.types import Type
-
-
-def _between(sign: str) -> Write:
-    return lambda writer, form: f"{writer.sql(form.this)} {sign} {writer.sql(form.expression)}"
-
-
-def _cast(name: str) -> Write:
-    return lambda writer, form: f"{name}({writer.sql(form.this)} AS {writer.sql(form.args['to'])})"
-
 
 _SPACES = r"[ \t\n\v\f\r]*"
 _DATE = f"^{_SPACES}({DAY}(?:{TO_TIME}{TIME})?){ZONE}{_SPACES}$"
@@ -35,12 +24,8 @@ def _try_read(writer: Writer, form: exp.Expression) -> str:
 
 
 def _named(value: str, name: str, body: str) -> str:
-    """A one-element list, since DuckDB has no LET."""
+    """By a one-element list, since DuckDB has no LET."""
     return f'LIST_EXTRACT(LIST_TRANSFORM(LIST_VALUE({value}), LAMBDA "{name}": {body}), 1)'
-
-
-def _let(writer: Writer, form: exp.Expression) -> str:
-    return _named(writer.sql(form.this), forms.LOCAL, writer.sql(form.args["body"]))
 
 
 def _pick(writer: Writer, form: exp.Expression) -> str:
@@ -84,11 +69,11 @@ DUCKDB = Dialect(
     {
         forms.Real: lambda _, form: str(form.this),
         forms.IsNaN: call("ISNAN"),
-        forms.Plus: _between("+"),
-        forms.Minus: _between("-"),
-        forms.Times: _between("*"),
-        forms.Quotient: _between("/"),
-        forms.Modulo: _between("%"),
+        forms.Plus: template("{} + {}"),
+        forms.Minus: template("{} - {}"),
+        forms.Times: template("{} * {}"),
+        forms.Quotient: template("{} / {}"),
+        forms.Modulo: template("{} % {}"),
         forms.Power: call("POWER"),
         forms.Exponential: call("EXP"),
         forms.Log2: call("LOG2"),
@@ -96,29 +81,27 @@ DUCKDB = Dialect(
         forms.RoundTo: _round_to,
         forms.Greatest: call("GREATEST"),
         forms.Least: call("LEAST"),
-        forms.ExactSum: lambda writer, form: f"SUM({writer.sql(form.this)})",  # of 128 bits
-        forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS DECIMAL(38, 0))",
-        forms.WideProduct: lambda writer, form: (
-            f"CAST({writer.sql(form.this)} AS INT128) * {writer.sql(form.expression)}"
-        ),
-        forms.WholeQuotient: _between("//"),
+        forms.ExactSum: template("SUM({})"),  # of 128 bits
+        forms.Wide: template("CAST({} AS DECIMAL(38, 0))"),
+        forms.WideProduct: template("CAST({} AS INT128) * {}"),
+        forms.WholeQuotient: template("{} // {}"),
         forms.TryRead: _try_read,
-        forms.TruthAs: _cast("CAST"),
-        forms.Let: _let,
+        forms.TruthAs: template("CAST({} AS {})"),
+        forms.Let: lambda writer, form: _named(writer.sql(form.this), forms.LOCAL, writer.sql(form.args["body"])),
         forms.Pick: _pick,
         forms.Lower: call("LOWER"),
         forms.Upper: call("UPPER"),
-        forms.Matches: _between("LIKE"),  # which has no escape character
+        forms.Matches: template("{} LIKE {}"),  # which has no escape character
         forms.StartsWith: call("STARTS_WITH"),
         forms.EndsWith: call("ENDS_WITH"),
         forms.Contains: call("CONTAINS"),
-        forms.Found: call("REGEXP_MATCHES"),  # by RE2
-        forms.Replaced: call("REPLACE"),
+        forms.HasMatch: call("REGEXP_MATCHES"),  # by RE2
+        forms.Replace: call("REPLACE"),
         forms.SplitPart: call("SPLIT_PART"),
         forms.DatePart: lambda writer, form: f"EXTRACT({form.args['unit'].name} FROM {writer.sql(form.this)})",
         forms.StartOf: lambda writer, form: f"DATE_TRUNC('{form.args['unit'].name}', {writer.sql(form.this)})",
         forms.UnitsBetween: _units_between,
-        forms.Shifted: _between("+"),
+        forms.Shift: template("{} + {}"),
         forms.LocalTime: local_time("TIMESTAMP", "{} + TO_SECONDS({})"),
         forms.KeyedHash: _keyed_hash,
         forms.Listed: write_listed,

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines.dialect import Dialect, EngineQuery
 from lapwing.errors import Misconfigured
-from lapwing.expressions.table import Table
+from lapwing.expressions.refusal import nearest
+from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Type
 
 
@@ -40,11 +41,9 @@ Fetch = Callable[[EngineQuery], pa.Table]
 
 
 def check_unit_types(units: Sequence[tuple[Table, str]], *, text: str, integers: Collection[str] = ()) -> bool:
-    """Whether the stored units of several tables must be cast to one integer type; other mixed types are refused.
-
-    All tables of one ledger have the same units. If one person were stored as 7 and as '7.0', she would be two units,
-    and an answer over both tables could change by twice its sensitivity.
-    """
+    """Whether the stored units of several tables must be cast to one integer type; other mixed types are refused: if a
+    person were stored as 7 and as '7.0', she would be two units of one ledger, and an answer over both tables could
+    change by twice its sensitivity."""
     types = {stored for _, stored in units}
     if len(units) < 2 or (len(types) == 1 and types != {text}):
         return False
@@ -60,8 +59,25 @@ def check_unit_types(units: Sequence[tuple[Table, str]], *, text: str, integers:
     )
 
 
-StoredColumns = dict[str, tuple[str, str]]
-"""Stored columns by lower-case name: the name, and the engine's own type without parameters."""
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column as it is stored."""
+
+    name: str
+    type: str
+    """The engine's own type, without parameters."""
+
+
+_Column = TypeVar("_Column", bound=StoredColumn)
+
+
+def stored_column(field: Field, table: Table, stored: Mapping[str, _Column], *, hide: bool = False) -> _Column:
+    """The stored column of a declared one, whatever its case; `hide` keeps stored names out of the message."""
+    column = stored.get(field.name.lower())
+    if column is None:
+        advice = "Fix the declaration." if hide else nearest(field.name, (known.name for known in stored.values()))
+        raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {advice}")
+    return column
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +110,7 @@ class Engine(Protocol):
         ...
 
     def check(self, table: Table) -> None:
-        """Reads every value once; raises Misconfigured if one cannot be read."""
+        """Reads every value once: a damaged file fails for the steward and not for a question."""
         ...
 
     def origin(self, table: Table) -> Origin:

@@ -36,8 +36,8 @@ def frame_source(data: Any) -> Frame:
     if not table.num_columns:
         raise Misconfigured("the frame has no columns. Pass a frame with columns.")
     check_names(table.schema.names)
-    found = _with_engine_types(table)
-    return Frame(found, numbers, is_pandas=_is_pandas(data), mark=digest_of_rows(found))
+    table = _with_engine_types(table)
+    return Frame(table, numbers, is_pandas=_is_pandas(data), mark=digest_of_rows(table))
 
 
 def digest_of_rows(table: pa.Table) -> bytes:
@@ -72,7 +72,7 @@ def _is_pandas(data: Any) -> bool:
 
 
 def _collected(data: Any) -> Any:
-    """What a lazy frame of polars or a dataset of Arrow stands for; anything else unchanged."""
+    """The rows of a lazy frame of polars or a dataset of Arrow; anything else unchanged."""
     home, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if (home, kind) != ("polars", "LazyFrame") and (home, hasattr(data, "to_table")) != ("pyarrow", True):
         return data
@@ -90,7 +90,6 @@ def _from_arrow(data: Any) -> pa.Table:
 
 
 def _from_pandas(data: Any) -> pa.Table:
-    """The columns, without the index."""
     if data.columns.nlevels > 1 or not all(isinstance(name, str | int | np.integer) for name in data.columns):
         raise Misconfigured("a column name of the frame is not text. Rename the columns.")
     names = [str(name) for name in data.columns]
@@ -105,7 +104,6 @@ def _numbers(data: Any) -> frozenset[str]:
 
 
 def _value_type(kind: Any) -> Any:
-    """The type of the values; for categories, that of the categories."""
     return kind.categories.dtype if type(kind).__name__ == "CategoricalDtype" else kind
 
 
@@ -118,16 +116,10 @@ def _column(column: Any, name: str) -> Any:
             return _texts(column.to_numpy())
         if type(kind).__name__ == "CategoricalDtype":
             return _categories(column, name)
-        found = pa.array(column, from_pandas=True)
-        if not isinstance(found.type, pa.BaseExtensionType):
-            return found
+        values = pa.array(column, from_pandas=True)
+        if not isinstance(values.type, pa.BaseExtensionType):
+            return values
     raise Misconfigured(f"`{name}` has the unsupported type {kind}. Convert the column or drop it.")
-
-
-def _truths(values: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
-
-    return pc.if_else(values, "True", "False")
 
 
 def _categories(column: Any, name: str) -> Any:
@@ -143,7 +135,9 @@ def _texts(values: Any) -> pa.Array:
 
     kind = infer_dtype(values, skipna=True)
     if kind == "boolean":
-        return _truths(pa.array(values, pa.bool_(), from_pandas=True))
+        import pyarrow.compute as pc
+
+        return pc.if_else(pa.array(values, pa.bool_(), from_pandas=True), "True", "False")
     with suppress(UnicodeError):
         if kind == "string":
             return pa.array(values, pa.string(), from_pandas=True)

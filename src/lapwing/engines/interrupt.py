@@ -80,10 +80,8 @@ class _Watcher:
 
     @contextmanager
     def calling(self, stop: Callable[[], None]) -> Iterator[_Ticket]:
-        """Interrupts are only received inside, and nothing is called after the end.
-
-        The engine checks for interrupts too, and may wait for its own threads forever if it finds one.
-        """
+        """Interrupts are only received inside, and nothing is called after the end. The engine checks for interrupts
+        too, and may wait for its own threads forever if it finds one."""
         ticket = _Ticket(stop)
         handler = signal.signal(signal.SIGINT, ticket.hear)
         outer, self._ticket = self._ticket, ticket  # a handler of another signal may ask while a question runs
@@ -129,10 +127,8 @@ class _Watcher:
                     self._waiting[number].set()
 
     def _stop(self) -> None:
-        """Stops the question repeatedly until it is over. It is marked as interrupted, not as failed.
-
-        It never waits long for the lock: a handler that interrupts the end of a question may need this thread first.
-        """
+        """Stops the question repeatedly until it is over. It is marked as interrupted, not as failed. It never waits
+        long for the lock: a handler that interrupts the end of a question may need this thread first."""
         ticket = self._ticket
         while ticket is not None and self._ticket is ticket:
             if ticket.lock.acquire(timeout=_PATIENCE):

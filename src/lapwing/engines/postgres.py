@@ -6,24 +6,24 @@ A query is one statement. Declared tables are named by WITH, since no view may b
          "lw_keys_0" AS (SELECT ... FROM UNNEST($1::bigint[]) ...)         public values, which travel beside the text
     SELECT ...
 
-Public tables to join with are held here, and travel with each question that needs them. What leaves the server are the
-cells of a question, one row a group, as whole numbers: dates and times too, since not every client has all of them.
+Public tables travel with each question that needs them. What leaves the server are the cells of a question, one row a
+group, as whole numbers: dates and times too, since not every client has all of them.
 
 Guarantee:  what can fail does so before the charge, or on no row at all. `prepare` has the server parse the statement;
             it does not plan it, since the planner looks at the rows' statistics.
 What a version is: the table, its columns and their types, the text of a view, and the declared `version`. Changed rows
-            are not noticed: whoever changes them declares another version (docs/warehouse.md).
+            are not noticed: to change them, declare another version (docs/warehouse.md).
 Checked by: tests/engines/test_postgres.py, and the suite of all engines
 """
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -33,20 +33,19 @@ from lapwing.engines.dialect import ARROW_TYPES, Dialect, EngineQuery, identifie
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredTypes
 from lapwing.engines.frames import frame_source
 from lapwing.engines.postgres_casts import SQL_TYPES
-from lapwing.engines.postgres_columns import DescribedTable, check_units, relation_of, select_rows
+from lapwing.engines.postgres_columns import check_units, relation_of, select_rows
 from lapwing.engines.postgres_dialect import C, postgres_dialect
 from lapwing.engines.postgres_session import Connections, ReadTransaction
 from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, PostgresTable, Source, fingerprint, origin_of
 from lapwing.engines.time_limit import time_limit
 from lapwing.errors import Bug, Misconfigured
+from lapwing.expressions.refusal import hide_errors
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Type
 from lapwing.postgres import load_driver
 
 NAME = "PostgreSQL"
-
-_LOG = logging.getLogger("lapwing.engine")
 
 _LONGEST_NAME = 63  # bytes; PostgreSQL cuts longer ones
 _MOST_PUBLIC = 1_000_000  # values of a public table
@@ -121,7 +120,6 @@ class PostgresEngine:
         return EngineQuery(text, dict(sorted(tables.items())), seconds=limit)
 
     def fetch(self, query: EngineQuery) -> pa.Table:
-        """The rows of one query."""
         with self.snapshot() as fetch:
             return fetch(query)
 
@@ -132,7 +130,6 @@ class PostgresEngine:
             yield lambda query: _fetched(session, query)
 
     def origin(self, table: Table) -> Origin:
-        """Where the rows are, and what the catalog says of them now."""
         if table.name in self._local:
             return replace(self._loaded[table.name], fingerprint=fingerprint(self._local[table.name]))
         source = self._sources[table.name]
@@ -158,19 +155,17 @@ class PostgresEngine:
 
     def _check_granted(self, table: Table, source: PostgresTable, text: str) -> None:
         """Reads the columns of no row, which needs the right to read them."""
-        failed = None
-        try:
-            with self._sessions.begin() as session:
-                session.rows(f"{text} LIMIT 0")
-        except load_driver().Error as error:
-            failed = type(error).__name__
-            _LOG.debug("reading no row failed: %s", failed)
-        if failed is not None:
-            place = f"{identifier(source.schema)}.{identifier(source.table)}"
-            raise Misconfigured(
-                f"the data of `{table.name}` cannot be read by this user ({failed}). Have the owner run: "
-                f"GRANT USAGE ON SCHEMA {identifier(source.schema)} TO ...; GRANT SELECT ON {place} TO ...;"
-            )
+        schema = identifier(source.schema)
+        advice = (
+            f"Have the owner run: GRANT USAGE ON SCHEMA {schema} TO ...; "
+            f"GRANT SELECT ON {schema}.{identifier(source.table)} TO ...;"
+        )
+
+        def denied(error: Exception) -> str:
+            return f"the data of `{table.name}` cannot be read by this user ({type(error).__name__}). {advice}"
+
+        with hide_errors(load_driver().Error, denied), self._sessions.begin() as session:
+            session.rows(f"{text} LIMIT 0")
 
     def _parse(self, session: ReadTransaction, text: str) -> None:
         session.parse(text)
@@ -180,7 +175,6 @@ class PostgresEngine:
 
 
 def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None) -> Engine:
-    """The engine on tables of one database."""
     if memory is not None:
         raise Misconfigured(
             "`memory` is for files; the server has its own. Remove it, and have its owner set work_mem for the role."
@@ -190,31 +184,25 @@ def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: st
 
 def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:  # noqa: ARG001
     """The columns of a table that are of supported types. Nothing is guessed: they have types."""
-    found = _described(_table(source))
-    kinds = {column.name: column.kind for column in found.columns}
-    zoned = (column.name for column in found.columns if column.type == "timestamptz")
+    place = _table(source)
+    with _transaction(place) as session:
+        columns = relation_of(session, place).columns.values()
+    kinds = {column.name: column.kind for column in columns}
+    zoned = (column.name for column in columns if column.type == "timestamptz")
     return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
 
 
 def read_public_rows(source: Source) -> Frame:
-    """All rows of a public table, by one query."""
     place = _table(source)
     types = stored_types(place)
     fields = tuple(Field(name, kind) for name, kind in types.items())
-    table, sessions = Table(place.table, fields, None, public=True), Connections(place.address)
-    found: pa.Table | None = None
-    try:
-        with sessions.begin() as session:
-            text = select_rows(table, place, relation_of(session, place))
-            found = _fetched(session, EngineQuery(_as_integers(text, session.parse(text)), {}))
-    except load_driver().Error as error:
-        _LOG.debug("reading a public table failed: %s", type(error).__name__)
-    finally:
-        sessions.close()
-    if found is None:
-        raise Misconfigured(f"`{place.schema}.{place.table}` cannot be read by this user. Have its owner GRANT SELECT.")
-    kinds = [pa.timestamp("us", "UTC") if one.name in types.zoned else one.type for one in found.schema]
-    return frame_source(found.cast(pa.schema(list(zip(found.schema.names, kinds, strict=True)))))
+    table = Table(place.table, fields, None, public=True)
+    denied = f"`{place.schema}.{place.table}` cannot be read by this user. Have its owner GRANT SELECT."
+    with hide_errors(load_driver().Error, lambda _: denied), _transaction(place) as session:
+        text = select_rows(table, place, relation_of(session, place))
+        rows = _fetched(session, EngineQuery(_as_integers(text, session.parse(text)), {}))
+    utc = pa.timestamp("us", "UTC")
+    return frame_source(rows.cast(pa.schema([(f.name, utc if f.name in types.zoned else f.type) for f in rows.schema])))
 
 
 def _table(source: Source) -> PostgresTable:
@@ -223,19 +211,17 @@ def _table(source: Source) -> PostgresTable:
     return source
 
 
-def _described(source: PostgresTable) -> DescribedTable:
-    sessions = Connections(source.address)
-    try:
-        with sessions.begin() as session:
-            return relation_of(session, source)
-    finally:
-        sessions.close()
+@contextmanager
+def _transaction(source: PostgresTable) -> Iterator[ReadTransaction]:
+    """One, on a connection of its own."""
+    with closing(Connections(source.address)) as sessions, sessions.begin() as session:
+        yield session
 
 
 def _collation(session: ReadTransaction) -> str | None:
     text = "SELECT collname::text FROM pg_collation WHERE collencoding IN (-1, pg_char_to_encoding('UTF8'))"
-    found = {row[0] for row in session.rows(text)}
-    return next((identifier(name) for name in _COLLATIONS if name in found), None)
+    names = {row[0] for row in session.rows(text)}
+    return next((identifier(name) for name in _COLLATIONS if name in names), None)
 
 
 def _shipped(table: Table, source: LocalSource) -> pa.Table:
@@ -259,21 +245,16 @@ def _check_names(tables: Sequence[tuple[Table, Source]]) -> None:
 
 def _beside(tables: Mapping[str, pa.Table]) -> Iterator[str]:
     """The tables that travel beside the text, column by column, as arrays."""
-    place = 0
+    numbers, types = count(1), {arrow: kind for kind, arrow in ARROW_TYPES.items()}
     for name, rows in sorted(tables.items()):
-        kinds = [_kind_of(kind) for kind in rows.schema.types]
-        arrays = ", ".join(f"${place + i}::{SQL_TYPES[kind]}[]" for i, kind in enumerate(kinds, start=1))
-        place += len(kinds)
+        kinds = [types[arrow] for arrow in rows.schema.types]
+        arrays = ", ".join(f"${next(numbers)}::{SQL_TYPES[kind]}[]" for kind in kinds)
         columns = [identifier(column) for column in rows.schema.names]
         shown = ", ".join(
             f"({column} {C}) AS {column}" if kind is Type.TEXT else column
             for column, kind in zip(columns, kinds, strict=True)
         )
         yield f"{identifier(name)} AS (SELECT {shown} FROM UNNEST({arrays}) AS lw_sent({', '.join(columns)}))"
-
-
-def _kind_of(kind: pa.DataType) -> Type:
-    return next(known for known, arrow in ARROW_TYPES.items() if arrow == kind)
 
 
 def _as_integers(text: str, columns: Sequence[tuple[str, int]]) -> str:
@@ -293,15 +274,15 @@ def _as_integers(text: str, columns: Sequence[tuple[str, int]]) -> str:
 
 
 def _fetched(session: ReadTransaction, query: EngineQuery) -> pa.Table:
-    values = [column.to_pylist() for _, rows in sorted(query.tables.items()) for column in rows.columns]
-    cursor = session.run(query.text, values, seconds=query.seconds)
+    sent = [column.to_pylist() for _, rows in sorted(query.tables.items()) for column in rows.columns]
+    cursor = session.run(query.text, sent, seconds=query.seconds)
     described = [(column.name, column.type_code) for column in cursor.description]
     rows = cursor.fetchall()
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(described)
     arrays = {}
-    for (name, kind), found in zip(described, columns, strict=True):
+    for (name, kind), values in zip(described, columns, strict=True):
         plain, read = _reader(name, kind)
-        arrays[plain] = read(found)
+        arrays[plain] = read(values)
     return pa.table(arrays)
 
 
@@ -309,10 +290,10 @@ def _fetched(session: ReadTransaction, query: EngineQuery) -> pa.Table:
 def _reader(name: str, kind: int) -> tuple[str, Callable[[Sequence[Any]], pa.Array]]:
     """The name of a column in the answer, and how its values are read."""
     if name.endswith(_DAYS):
-        return name.removesuffix(_DAYS), lambda found: pa.array(found, pa.int32()).cast(pa.date32())
+        return name.removesuffix(_DAYS), lambda values: pa.array(values, pa.int32()).cast(pa.date32())
     if name.endswith(_MICROSECONDS):
-        return name.removesuffix(_MICROSECONDS), lambda found: pa.array(found, pa.int64()).cast(pa.timestamp("us"))
+        return name.removesuffix(_MICROSECONDS), lambda values: pa.array(values, pa.int64()).cast(pa.timestamp("us"))
     arrow = next((arrow for kinds, arrow in _ARROW.items() if kind in kinds), None)
     if arrow is None:
         raise Bug(f"the server gave a column of type {kind}")
-    return name, lambda found: pa.array(found, arrow)
+    return name, lambda values: pa.array(values, arrow)

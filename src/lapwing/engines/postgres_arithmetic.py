@@ -32,7 +32,6 @@ _INFINITY, _NAN = "FLOAT8 'Infinity'", "FLOAT8 'NaN'"
 
 
 def float8(value: float) -> str:
-    """A constant."""
     return f"FLOAT8 '{value!r}'"
 
 
@@ -154,7 +153,6 @@ PLUS = _guarded((_large, _large), lambda value: abs(value) >= 2.0**1022, "+", _s
 MINUS = _guarded((_large, _large), lambda value: abs(value) >= 2.0**1022, "-", _sum("-"))
 TIMES = _guarded((_extreme, _extreme), _is_extreme, "*", _product)
 QUOTIENT = _guarded((_extreme, _extreme_or_zero), lambda value: _is_extreme(value) or value == 0, "/", _quotient)
-
 
 _FIXED = 1 << 62  # parts of one, in which remainders of reals are computed
 

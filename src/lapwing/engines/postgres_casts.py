@@ -1,20 +1,19 @@
 r"""Values as other types on PostgreSQL, where a cast that does not fit is an error and version 15 has no TRY_CAST.
 
 Guarantee:  no text here fails, whatever the value is: what cannot be converted is NULL.
-Proof:      every cast stands in a CASE, behind a condition on the same value: a pattern that only castable texts match,
+Proof:      every cast is in a CASE, behind a condition on the same value: a pattern that only castable texts match,
             or a range that fits. A constant value is folded in the order of the branches, so that a cast behind a
             condition that is false is neither folded nor run. Patterns have no back references, so PostgreSQL matches
             them by an automaton; their digits are counted, so that no number is too long for the type that reads it.
 What is read: numbers with up to 60 digits on each side of the point and an exponent of up to 3 digits, spaces around
             them, `nan`, `inf` and `infinity`; truths as t, true, y, yes, 1 and f, false, n, no, 0. Case does not
-            matter. date_pattern.py has the dates and timestamps.
+            matter. dialect.py has the dates and timestamps.
 Checked by: tests/engines/test_postgres_casts.py, tests/engines/test_dialect.py
 """
 
 from __future__ import annotations
 
-from lapwing.engines.date_pattern import DAY, TIME, TO_TIME, ZONE
-from lapwing.engines.dialect import quote
+from lapwing.engines.dialect import DAY, TIME, TO_TIME, ZONE, quote
 from lapwing.engines.postgres_arithmetic import computed_once, named, rounded
 from lapwing.errors import Bug
 from lapwing.expressions.types import Type
@@ -72,9 +71,8 @@ def cast_to(value: str, known: Type | None, kind: Type) -> str:
 
 
 def _whole(value: str) -> str:
-    """A bigint or a float64 as a bigint; halves go to even numbers. Constants in quotes have the type of the value.
-
-    For float64 the last condition excludes 2^63, which is what 2^63 - 1 is as a float64; every bigint meets it. Numbers
+    """A bigint or a float64 as a bigint; halves go to even numbers. Constants in quotes have the type of the value. For
+    float64 the last condition excludes 2^63, which is what 2^63 - 1 is as a float64; every bigint meets it. Numbers
     near 0 come first, since half of the smallest float64 is an error.
     """
 

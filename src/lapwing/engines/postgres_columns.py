@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from lapwing.engines.dialect import identifier
-from lapwing.engines.engine import check_unit_types
+from lapwing.engines.engine import StoredColumn, check_unit_types, stored_column
 from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, decimal_as_real
 from lapwing.engines.postgres_dialect import C
 from lapwing.engines.postgres_session import ReadTransaction
 from lapwing.engines.source import PostgresTable, check_names
 from lapwing.errors import Misconfigured
-from lapwing.expressions.refusal import nearest
 from lapwing.expressions.table import UNIT_ID, Field, Table
 from lapwing.expressions.types import Type
 
@@ -50,12 +49,10 @@ LONGEST = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
-class StoredColumn:
-    """A column as it is stored."""
+class PostgresColumn(StoredColumn):
+    """A column as it is stored. The type of a domain is that of its base; one that is not PostgreSQL's own has its
+    schema before it."""
 
-    name: str
-    type: str
-    """PostgreSQL's name; of a domain that of its base. One that is not PostgreSQL's own has its schema before it."""
     is_enum: bool
     modifier: int
     ignores: bool
@@ -72,7 +69,6 @@ class StoredColumn:
 
     @property
     def unit_type(self) -> str:
-        """The type in which units are compared."""
         return {Type.INTEGER: "bigint", Type.TEXT: "text"}.get(self.kind or Type.REAL, self.type)
 
 
@@ -80,7 +76,8 @@ class StoredColumn:
 class DescribedTable:
     """A table or view, as the catalog of its database has it."""
 
-    columns: tuple[StoredColumn, ...]
+    columns: dict[str, PostgresColumn]
+    """By lower-case name."""
     fingerprint: bytes
     """Changes with the table itself, its columns and their types, and the text of a view; not with rows."""
 
@@ -106,7 +103,6 @@ ORDER BY a.attnum
 
 
 def relation_of(session: ReadTransaction, source: PostgresTable) -> DescribedTable:
-    """What the catalog says of a table."""
     rows = session.rows(_RELATION, [source.schema, source.table])
     if not rows:
         raise Misconfigured(
@@ -114,16 +110,17 @@ def relation_of(session: ReadTransaction, source: PostgresTable) -> DescribedTab
             'they are stored, usually in small letters: table = "clinic.visits".'
         )
     check_names(row[3] for row in rows)
-    columns = tuple(StoredColumn(row[3], row[4], row[5] == "e", row[6], row[7]) for row in rows)
+    columns = {row[3].lower(): PostgresColumn(row[3], row[4], row[5] == "e", row[6], row[7]) for row in rows}
     return DescribedTable(columns, sha256(repr(rows).encode()).digest())
 
 
 def select_rows(table: Table, source: PostgresTable, relation: DescribedTable) -> str:
     """The declared columns in their declared types, and the unit as it is stored."""
-    stored = {column.name.lower(): column for column in relation.columns}
-    columns = [f"{_read(field, stored, table)} AS {identifier(field.name)}" for field in table.fields]
+    columns = [f"{_read(field, relation, table)} AS {identifier(field.name)}" for field in table.fields]
     if table.unit is not None:
-        columns.append(f"{_unit(stored[table.unit.lower()])} AS {identifier(UNIT_ID)}")
+        unit = relation.columns[table.unit.lower()]
+        text = _as_text(unit) if unit.unit_type == "text" else f"CAST({identifier(unit.name)} AS {unit.unit_type})"
+        columns.append(f"{text} AS {identifier(UNIT_ID)}")
     return f"SELECT {', '.join(columns)} FROM {identifier(source.schema)}.{identifier(source.table)}"
 
 
@@ -131,8 +128,7 @@ def check_units(tables: Sequence[tuple[Table, DescribedTable]]) -> None:
     """Refuses units that are stored in different types: one person could be two units."""
     units = []
     for table, relation in tables:
-        stored = {column.name.lower(): column for column in relation.columns}
-        column = None if table.unit is None else stored.get(table.unit.lower())
+        column = None if table.unit is None else relation.columns.get(table.unit.lower())
         if column is None:
             continue
         if column.ignores:
@@ -144,11 +140,8 @@ def check_units(tables: Sequence[tuple[Table, DescribedTable]]) -> None:
     check_unit_types(units, text="text")
 
 
-def _read(field: Field, stored: dict[str, StoredColumn], table: Table) -> str:
-    column = stored.get(field.name.lower())
-    if column is None:
-        advice = nearest(field.name, (known.name for known in stored.values()))
-        raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {advice}")
+def _read(field: Field, relation: DescribedTable, table: Table) -> str:
+    column = stored_column(field, table, relation.columns)
     kind = column.kind
     if kind is None:
         raise Misconfigured(
@@ -156,7 +149,7 @@ def _read(field: Field, stored: dict[str, StoredColumn], table: Table) -> str:
             "casts it."
         )
     if field.type not in _READ_AS[kind]:
-        fitting = ", ".join(one.value for one in _READ_AS[kind])
+        fitting = ", ".join(readable.value for readable in _READ_AS[kind])
         raise Misconfigured(
             f"`{field.name}` is stored as {column.type}, which cannot be read as {field.type.value}. Declare it as one "
             f"of {fitting}."
@@ -166,7 +159,7 @@ def _read(field: Field, stored: dict[str, StoredColumn], table: Table) -> str:
     return _as_declared(column, field.type, kind)
 
 
-def _as_declared(column: StoredColumn, declared: Type, kind: Type) -> str:
+def _as_declared(column: PostgresColumn, declared: Type, kind: Type) -> str:
     name = identifier(column.name)
     if column.type == "numeric":
         return _decimal(name, column.modifier, declared)
@@ -193,18 +186,14 @@ def _decimal(name: str, modifier: int, declared: Type) -> str:
         rounded = f"ROUND({name})"
         return f"CASE WHEN {rounded} BETWEEN {-(2**63)} AND {2**63 - 1} THEN CAST({rounded} AS BIGINT) END"
     digits, scale = ((modifier - 4) >> 16) & 0xFFFF, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
-    if modifier > 0 and max(digits, digits - scale, scale) <= _NARROW:
-        return f"CAST({name} AS DOUBLE PRECISION)"
     cast = f"CAST({name} AS DOUBLE PRECISION)"
+    if modifier > 0 and max(digits, digits - scale, scale) <= _NARROW:
+        return cast
     return f"CASE WHEN {name} = 'NaN' THEN FLOAT8 'NaN' ELSE {decimal_as_real(name, cast)} END"
 
 
-def _unit(column: StoredColumn) -> str:
-    return _as_text(column) if column.unit_type == "text" else f"CAST({identifier(column.name)} AS {column.unit_type})"
-
-
-def _as_text(column: StoredColumn) -> str:
-    """An enum by its label: whoever owns its type may have defined a cast, which may fail."""
+def _as_text(column: PostgresColumn) -> str:
+    """An enum by its label: the owner of its type may have defined a cast, which may fail."""
     name = identifier(column.name)
     if column.is_enum:
         return f"(CASE WHEN {name} IS NOT NULL THEN CONCAT({name}) END {C})"

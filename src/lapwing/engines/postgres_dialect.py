@@ -1,11 +1,21 @@
-"""How PostgreSQL writes every form, from version 15 on, without a function of our own.
+r"""How PostgreSQL writes every form, from version 15 on, without a function of our own.
 
 Text is compared byte by byte: columns, constants and casts have the collation "C", whatever that of the database is.
 LOWER and UPPER need another one, which knows letters beyond ASCII; where the server has none, they are refused.
+
+Regular expressions (expressions/operators/text.py) mean what they mean in RE2: `\d`, `\w` and `\s` are ASCII, `.` is
+any character but a line break, `[^a]` matches line breaks, `^` and `$` are the ends of the text. PostgreSQL's own
+classes follow the locale and its `.` matches line breaks, so classes and dots are written out as ranges of characters.
+
+Guarantee:  a written pattern compiles, and matches what RE2 matches, in linear time.
+Proof:      PostgreSQL runs patterns without back references by an automaton, and `~` captures nothing. The rest of the
+            subset is written alike in both.
+Checked by: tests/engines/test_postgres_patterns.py
 """
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -14,11 +24,21 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines import postgres_arithmetic as arithmetic
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, quote, write_listed
+from lapwing.engines.dialect import (
+    SPACES,
+    Dialect,
+    Lacking,
+    Write,
+    Writer,
+    call,
+    local_time,
+    quote,
+    template,
+    write_listed,
+)
 from lapwing.engines.postgres_casts import SQL_TYPES, cast_to, nearest_whole
-from lapwing.engines.postgres_patterns import translate
-from lapwing.engines.zone_text import local_time
 from lapwing.expressions import forms
+from lapwing.expressions.operators.text import CLASSES, RANGE
 from lapwing.expressions.types import Type
 
 SALT = "lw_salt"
@@ -39,11 +59,6 @@ def _try_read(writer: Writer, form: exp.Expression) -> str:
     return f"({read} {C})" if kind is Type.TEXT else f"({read})"
 
 
-def _let(writer: Writer, form: exp.Expression) -> str:
-    value, body = writer.sql(form.this), writer.sql(form.args["body"])
-    return f'(SELECT {body} FROM (SELECT {value} AS "{forms.LOCAL}" OFFSET 0) AS lw_let)'
-
-
 def _pick(writer: Writer, form: exp.Expression) -> str:
     listed = ", ".join(map(writer.sql, form.expressions))
     place, many = f"({writer.sql(form.this)})", len(form.expressions)
@@ -52,18 +67,45 @@ def _pick(writer: Writer, form: exp.Expression) -> str:
     )
 
 
-def _ends_with(writer: Writer, form: exp.Expression) -> str:
-    text, end = writer.sql(form.this), writer.sql(form.expression)
-    return f"(RIGHT({text}, LENGTH({end})) = {end})"
+_RANGES = {
+    "d": [(0x30, 0x39)],
+    "w": [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)],
+    "s": [(0x09, 0x0A), (0x0C, 0x0D), (0x20, 0x20)],
+}
+_TRANSLATED = re.compile(r"\\.|\[(\^?)((?:\\.|[^\]\\])+)\]|\.", re.DOTALL)
 
 
-def _found(writer: Writer, form: exp.Expression) -> str:
-    pattern = form.args["expression"].name
-    return f"({writer.sql(form.this)} ~ {quote(translate(pattern))})"
+def translate(pattern: str) -> str:
+    """An admitted pattern, as PostgreSQL writes it."""
+    return _TRANSLATED.sub(_translate_element, pattern)
 
 
-def _matches(writer: Writer, form: exp.Expression) -> str:
-    return f"({writer.sql(form.this)} LIKE {writer.sql(form.expression)} ESCAPE '')"
+def _translate_element(element: re.Match[str]) -> str:
+    if element[0] == ".":
+        return r"[^\n]"
+    if element[0].startswith("\\"):
+        return f"[{_characters(element[0])}]" if element[0] in CLASSES else element[0]
+    return f"[{element[1]}{''.join(_characters(*ends) for ends in RANGE.findall(element[2]))}]"
+
+
+def _characters(low: str, high: str = "") -> str:
+    """A character, a range or a class such as \\d or \\D, inside brackets."""
+    if low not in CLASSES:
+        ranges = [(ord(low[-1]), ord((high or low)[-1]))]
+    elif low[1].islower():
+        ranges = _RANGES[low[1]]
+    else:  # all others
+        ends = [1, *(code for start, end in _RANGES[low[1].lower()] for code in (start - 1, end + 1)), 0x10FFFF]
+        ranges = list(zip(ends[::2], ends[1::2], strict=True))
+    return "".join(_character(start) + (f"-{_character(end)}" if start < end else "") for start, end in ranges)
+
+
+def _character(code: int) -> str:
+    return chr(code) if chr(code).isalnum() and code < 0x80 else f"\\U{code:08X}"
+
+
+def _has_match(writer: Writer, form: exp.Expression) -> str:
+    return f"({writer.sql(form.this)} ~ {quote(translate(form.expression.name))})"
 
 
 def _date_part(writer: Writer, form: exp.Expression) -> str:
@@ -78,28 +120,22 @@ def _start_of(writer: Writer, form: exp.Expression) -> str:
 
 def _units_between(writer: Writer, form: exp.Expression) -> str:
     """The unit of each as a number, counted from the year 0 or 1; the difference of the two."""
-    unit, both = form.args["unit"].name, [writer.sql(form.this), writer.sql(form.expression)]
-    later, earlier = (_ordinal(unit, text) for text in both)
+    later, earlier = (_ordinal(form.args["unit"].name, writer.sql(date)) for date in (form.this, form.expression))
     return f"(({later}) - ({earlier}))"
 
 
 def _ordinal(unit: str, text: str) -> str:
     year, month = (f"CAST(EXTRACT({part} FROM CAST({text} AS TIMESTAMP)) AS BIGINT)" for part in ("YEAR", "MONTH"))
     days = f"CAST(CAST({text} AS DATE) - DATE '0001-01-01' AS BIGINT)"  # which was a Monday
-    match unit:
-        case "YEAR":
-            return year
-        case "QUARTER":
-            return f"{year} * 4 + ({month} - 1) / 3"
-        case "MONTH":
-            return f"{year} * 12 + {month}"
-        case "WEEK":
-            return f"{days} / 7"
-        case "DAY":
-            return days
-        case _:
-            seconds = f"EXTRACT(EPOCH FROM CAST({text} AS TIMESTAMP))"
-            return f"CAST(FLOOR({seconds} / {_SECONDS[unit]}) AS BIGINT)"
+    ordinals = {
+        "YEAR": year,
+        "QUARTER": f"{year} * 4 + ({month} - 1) / 3",
+        "MONTH": f"{year} * 12 + {month}",
+        "WEEK": f"{days} / 7",
+        "DAY": days,
+    }
+    seconds = f"EXTRACT(EPOCH FROM CAST({text} AS TIMESTAMP))"
+    return ordinals.get(unit) or f"CAST(FLOOR({seconds} / {_SECONDS[unit]}) AS BIGINT)"
 
 
 def _shifted(writer: Writer, form: exp.Expression) -> str:
@@ -146,23 +182,11 @@ def _case_of_letters(name: str, collation: str | None) -> Write | Lacking:
     return lambda writer, form: f"({name}({sharp.format(writer.sql(form.this))} COLLATE {collation}) {C})"
 
 
-def _first_of(writer: Writer, form: exp.Expression) -> str:
-    return f"(ARRAY_AGG({writer.sql(form.this)}))[1]"
-
-
-def _whole_quotient(writer: Writer, form: exp.Expression) -> str:
-    return f"DIV(CAST({writer.sql(form.this)} AS NUMERIC), {writer.sql(form.expression)})"
-
-
-def _truth_as(writer: Writer, form: exp.Expression) -> str:
-    return f"CAST(CAST({writer.sql(form.this)} AS INTEGER) AS {writer.sql(form.args['to'])})"
-
-
 def _text(_: Writer, node: exp.Expression) -> str:
     """A text constant with the collation of columns; dates and intervals are written as they are."""
     parent = node.parent
     plain = not node.args.get("is_string") or isinstance(parent, exp.Interval | exp.Cast)
-    plain = plain or (parent is not None and forms.form_of(parent) in (forms.Found, forms.Matches))
+    plain = plain or (parent is not None and forms.form_of(parent) in (forms.HasMatch, forms.Matches))
     return "" if plain else f"(TEXT {quote(node.name)} {C})"
 
 
@@ -182,7 +206,7 @@ def postgres_dialect(collation: str | None) -> Dialect:
         "postgres",
         {
             forms.Real: lambda _, form: f"FLOAT8 '{form.this}'",
-            forms.IsNaN: lambda writer, form: f"(({writer.sql(form.this)}) = FLOAT8 'NaN')",
+            forms.IsNaN: template("(({}) = FLOAT8 'NaN')"),
             forms.Plus: arithmetic.PLUS,
             forms.Minus: arithmetic.MINUS,
             forms.Times: arithmetic.TIMES,
@@ -195,36 +219,32 @@ def postgres_dialect(collation: str | None) -> Dialect:
             forms.RoundTo: arithmetic.round_to,
             forms.Greatest: call("GREATEST"),
             forms.Least: call("LEAST"),
-            forms.ExactSum: lambda writer, form: f"SUM({writer.sql(form.this)})",  # of bigint and numeric it is numeric
-            forms.Wide: lambda writer, form: f"CAST({writer.sql(form.this)} AS NUMERIC(38, 0))",
-            forms.WideProduct: lambda writer, form: (
-                f"CAST({writer.sql(form.this)} AS NUMERIC) * {writer.sql(form.expression)}"
-            ),
-            forms.WholeQuotient: _whole_quotient,
+            forms.ExactSum: template("SUM({})"),  # of bigint and numeric it is numeric
+            forms.Wide: template("CAST({} AS NUMERIC(38, 0))"),
+            forms.WideProduct: template("CAST({} AS NUMERIC) * {}"),
+            forms.WholeQuotient: template("DIV(CAST({} AS NUMERIC), {})"),
             forms.TryRead: _try_read,
-            forms.TruthAs: _truth_as,
-            forms.Let: _let,
+            forms.TruthAs: template("CAST(CAST({} AS INTEGER) AS {})"),
+            forms.Let: template(f'(SELECT {{1}} FROM (SELECT {{0}} AS "{forms.LOCAL}" OFFSET 0) AS lw_let)'),
             forms.Pick: _pick,
             forms.Lower: _case_of_letters("LOWER", collation),
             forms.Upper: _case_of_letters("UPPER", collation),
-            forms.Matches: _matches,
+            forms.Matches: template("({} LIKE {} ESCAPE '')"),
             forms.StartsWith: call("STARTS_WITH"),
-            forms.EndsWith: _ends_with,
-            forms.Contains: lambda writer, form: (
-                f"(STRPOS({writer.sql(form.this)}, {writer.sql(form.expression)}) > 0)"
-            ),
-            forms.Found: _found,
-            forms.Replaced: call("REPLACE"),
+            forms.EndsWith: template("(RIGHT({0}, LENGTH({1})) = {1})"),
+            forms.Contains: template("(STRPOS({}, {}) > 0)"),
+            forms.HasMatch: _has_match,
+            forms.Replace: call("REPLACE"),
             forms.SplitPart: call("SPLIT_PART"),
             forms.DatePart: _date_part,
             forms.StartOf: _start_of,
             forms.UnitsBetween: _units_between,
-            forms.Shifted: _shifted,
+            forms.Shift: _shifted,
             forms.LocalTime: local_time("TIMESTAMP", "{} + MAKE_INTERVAL(secs => {})"),
             forms.KeyedHash: _keyed_hash,
             forms.Listed: write_listed,
             forms.GroupingId: call("GROUPING"),
-            forms.FirstOf: _first_of,
+            forms.FirstOf: template("(ARRAY_AGG({}))[1]"),
         },
         {exp.Literal: _text, exp.Cast: _as_text, exp.Trim: _trim},
     )

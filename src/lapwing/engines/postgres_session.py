@@ -19,11 +19,12 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any
 
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.time_limit import LEAST
 from lapwing.errors import Misconfigured
+from lapwing.expressions.refusal import hide_errors
 from lapwing.postgres import PostgresAddress, load_driver
 
 _LOG = logging.getLogger("lapwing.engine")
@@ -76,11 +77,10 @@ class ReadTransaction:
     def parse(self, text: str) -> list[tuple[str, int]]:
         """The columns of a query and their types, by number. The server reads and checks the text, and plans nothing:
         planning looks at what the server knows of the rows."""
-        held = self._connection.pgconn
-        made = held.prepare(b"", text.encode())
-        if made.status != load_driver().pq.ExecStatus.COMMAND_OK:
-            raise load_driver().errors.SyntaxError("the server does not read the query")
-        described = held.describe_prepared(b"")
+        connection, driver = self._connection.pgconn, load_driver()
+        if connection.prepare(b"", text.encode()).status != driver.pq.ExecStatus.COMMAND_OK:
+            raise driver.errors.SyntaxError("the server does not read the query")
+        described = connection.describe_prepared(b"")
         return [(described.fname(i).decode(), described.ftype(i)) for i in range(described.nfields)]
 
     def _cancel(self) -> None:
@@ -125,15 +125,12 @@ class Connections:
                 _LOG.debug("an idle connection was lost: %s", type(error).__name__)
                 connection.close()
         connection = self._connect()
-        begun = False
-        try:
-            connection.execute(self._begin)
-            begun = True
-        except driver.Error as error:
-            _LOG.debug("a transaction did not begin: %s", type(error).__name__)
-            connection.close()
-        if not begun:
-            self._refuse()
+        with hide_errors(driver.Error, self._unreachable):
+            try:
+                connection.execute(self._begin)
+            except driver.Error:
+                connection.close()
+                raise
         return connection
 
     def _take(self) -> Any:
@@ -153,13 +150,8 @@ class Connections:
 
     def _connect(self) -> Any:
         driver = load_driver()
-        connection: Any = None
-        try:
-            connection = driver.connect(**parameters_of(self.address), autocommit=True, prepare_threshold=None)
-        except driver.Error as error:  # its text quotes the address
-            _LOG.debug("connecting failed: %s", type(error).__name__)
-        if connection is None:
-            self._refuse()
+        with hide_errors(driver.Error, self._unreachable):
+            connection: Any = driver.connect(**parameters_of(self.address), autocommit=True, prepare_threshold=None)
         if connection.info.server_version < OLDEST:
             connection.close()
             raise Misconfigured(f"the server {self.address.name} is older than PostgreSQL 15. Upgrade it.")
@@ -168,21 +160,21 @@ class Connections:
             raise Misconfigured(f"the database {self.address.name} is not in UTF8. Copy it into one that is.")
         return connection
 
-    def _refuse(self) -> NoReturn:
-        raise Misconfigured(
+    def _unreachable(self, _: Exception) -> str:
+        return (
             f"the database {self.address.name} cannot be reached, or does not let this user in. Check the address and "
             "the server; the password comes from PGPASSWORD, ~/.pgpass or a service file. Nothing was charged."
         )
 
 
 def parameters_of(address: PostgresAddress) -> dict[str, Any]:
-    """What libpq is told. A server elsewhere is reached over TLS, unless the address or PGSSLMODE says how."""
-    told: dict[str, Any] = {"connect_timeout": "15", "keepalives_idle": "30", "application_name": "lapwing"}
-    told |= dict(address.parameters) | {"client_encoding": "utf8"}
-    if not {"sslmode", "service"} & set(told) and not {"PGSSLMODE", "PGSERVICE"} & set(os.environ):
-        hosts = told.get("host") or os.environ.get("PGHOST", "")
-        told["sslmode"] = "prefer" if all(map(_is_here, hosts.split(","))) else "require"
-    return told
+    """Parameters for libpq. A server elsewhere is reached over TLS, unless the address or PGSSLMODE says how."""
+    parameters: dict[str, Any] = {"connect_timeout": "15", "keepalives_idle": "30", "application_name": "lapwing"}
+    parameters |= dict(address.parameters) | {"client_encoding": "utf8"}
+    if not {"sslmode", "service"} & set(parameters) and not {"PGSSLMODE", "PGSERVICE"} & set(os.environ):
+        hosts = parameters.get("host") or os.environ.get("PGHOST", "")
+        parameters["sslmode"] = "prefer" if all(map(_is_here, hosts.split(","))) else "require"
+    return parameters
 
 
 def _is_here(host: str) -> bool:

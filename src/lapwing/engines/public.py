@@ -8,8 +8,7 @@ Guarantee:  nothing here reads a private row. A key of a public table is proved 
 from __future__ import annotations
 
 import hashlib
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -19,18 +18,17 @@ from typing import TypeVar
 import duckdb
 import pyarrow as pa
 
-from lapwing.engines.connection import as_table, connect, run
+from lapwing.engines.connection import connect, run
 from lapwing.engines.dialect import identifier
-from lapwing.engines.duckdb import is_key, store, stored_types
+from lapwing.engines.duckdb import as_table, check_keys, is_key, store, stored_types
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import LocalSource
 from lapwing.errors import Misconfigured
-from lapwing.expressions.refusal import nearest
+from lapwing.expressions.refusal import hide_errors, nearest
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.types import Interval, Type, Value, type_of
 
 _T = TypeVar("_T")
-_LOG = logging.getLogger("lapwing.engine")
 
 MOST_VALUES = 1_000
 """A column with more distinct values has no list of them."""
@@ -43,17 +41,14 @@ _ROWS = "lw_public"
 def read_public(
     name: str, source: LocalSource, key: Sequence[str] = (), types: Mapping[str, Type] = MappingProxyType({})
 ) -> Table:
-    """The stored table, with the values, bounds and keys of its rows. Its version is a hash of its content.
-
-    `types` are those of columns that are read as other types than they are stored as; what does not cast is NULL.
-    """
-    found = stored_types(source)
-    stored = Table(name, tuple(Field(column, kind) for column, kind in found.items()), None, public=True)
-    declared = {_known(column, stored, "types"): kind for column, kind in types.items()}
-    zones = {column: "UTC" for column in found.zoned if declared.get(column) in (None, Type.TIMESTAMP)}
-    fields = (Field(f.name, declared.get(f.name, f.type), zone=zones.get(f.name)) for f in stored.fields)
-    plain = replace(stored, fields=tuple(fields))
-    names = tuple(_known(column, plain, "key") for column in key)
+    """The stored table, with the values, bounds and keys of its rows. Its version is a hash of its content. `types` are
+    those of columns that are read as other types than they are stored as; what does not cast is NULL."""
+    stored = stored_types(source)
+    declared = {_column(column, name, stored, "types"): kind for column, kind in types.items()}
+    zones = {column: "UTC" for column in stored.zoned if declared.get(column) in (None, Type.TIMESTAMP)}
+    fields = (Field(column, declared.get(column, kind), zone=zones.get(column)) for column, kind in stored.items())
+    plain = Table(name, tuple(fields), None, public=True)
+    names = tuple(_column(column, name, stored, "key") for column in key)
     table = _with_engine(name, lambda connection: _read_rows(connection, plain, source, names))
     if names and names not in table.keys:
         raise Misconfigured(
@@ -67,33 +62,24 @@ def public_rows(table: Table, source: LocalSource) -> pa.Table:
 
     def read(connection: duckdb.DuckDBPyConnection) -> pa.Table:
         store(connection, _ROWS, table, source)
-        for key in table.keys:
-            if not is_key(connection, _ROWS, [table.field(name) for name in key]):
-                raise Misconfigured(f"two rows of `{table.name}` have the same {', '.join(key)}. Load it again.")
+        check_keys(connection, _ROWS, table)
         return as_table(connection, f"SELECT * FROM {_ROWS}")
 
     return _with_engine(table.name, read)
 
 
 def _with_engine(name: str, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> _T:
-    """The result of work in an empty engine. The error is raised outside `except`: the engine's message may quote
-    values."""
-    results: list[_T] = []
-    with connect() as connection:
-        try:
-            results.append(interruptible(lambda: work(connection), connection.interrupt))
-        except duckdb.Error as error:
-            _LOG.debug("reading a public table failed: %s", type(error).__name__)
-    if not results:
-        raise Misconfigured(f"the data of `{name}` cannot be opened. Check the path, the format and the permissions.")
-    return results[0]
+    """The result of work in an empty engine."""
+    message = f"the data of `{name}` cannot be opened. Check the path, the format and the permissions."
+    with connect() as connection, hide_errors(duckdb.Error, lambda _: message):
+        return interruptible(lambda: work(connection), connection.interrupt)
 
 
 def _read_rows(
     connection: duckdb.DuckDBPyConnection, plain: Table, source: LocalSource, names: tuple[str, ...]
 ) -> Table:
     store(connection, _ROWS, plain, source)
-    fields = tuple(_field(connection, field) for field in plain.fields)
+    fields = tuple(replace(f, bounds=_bounds(connection, f), values=_values(connection, f)) for f in plain.fields)
     tried = dict.fromkeys([*([names] if names else []), *((field.name,) for field in fields)])
     keys = tuple(key for key in tried if is_key(connection, _ROWS, [plain.field(column) for column in key]))
     version, rows = _version(connection, plain), _listed(connection, plain)
@@ -102,25 +88,19 @@ def _read_rows(
 
 def _listed(connection: duckdb.DuckDBPyConnection, plain: Table) -> dict[str, tuple[Value, ...]] | None:
     """The columns that can be keys, row by row; None if there are many rows."""
-    count = connection.execute(f"SELECT COUNT(*) FROM {_ROWS}").fetchone()
-    if count is None or count[0] > MOST_ROWS:
+    if run(connection, f"SELECT COUNT(*) FROM {_ROWS}")[0][0] > MOST_ROWS:
         return None
     columns = [field for field in plain.fields if field.type is not Type.REAL]
-    found = {f.name: connection.execute(f"SELECT {identifier(f.name)} FROM {_ROWS}").fetchall() for f in columns}
-    values = {name: tuple(value for (value,) in rows) for name, rows in found.items()}
-    return {f.name: values[f.name] for f in columns if all(v is None or _fits(v, f.type) for v in values[f.name])}
+    values = {f: tuple(v for (v,) in run(connection, f"SELECT {identifier(f.name)} FROM {_ROWS}")) for f in columns}
+    return {field.name: found for field, found in values.items() if _fit(found, field.type)}
 
 
-def _known(column: str, table: Table, what: str) -> str:
-    for field in table.fields:
-        if field.name.lower() == column.lower():
-            return field.name
-    known = nearest(column, (field.name for field in table.fields))
-    raise Misconfigured(f"`{what}` names `{column}`, but `{table.name}` has no such column. {known}")
-
-
-def _field(connection: duckdb.DuckDBPyConnection, field: Field) -> Field:
-    return replace(field, bounds=_bounds(connection, field), values=_values(connection, field))
+def _column(column: str, table: str, stored: Iterable[str], parameter: str) -> str:
+    for name in stored:
+        if name.lower() == column.lower():
+            return name
+    advice = nearest(column, stored)
+    raise Misconfigured(f"`{parameter}` names `{column}`, but `{table}` has no such column. {advice}")
 
 
 def _bounds(connection: duckdb.DuckDBPyConnection, field: Field) -> Interval | None:
@@ -138,14 +118,15 @@ def _values(connection: duckdb.DuckDBPyConnection, field: Field) -> tuple[Value,
         return ()
     column = identifier(field.name)
     query = f"SELECT DISTINCT {column} FROM {_ROWS} ORDER BY 1 NULLS LAST LIMIT {MOST_VALUES + 1}"
-    found = tuple(row[0] for row in run(connection, query))
-    fits = all(value is None or _fits(value, field.type) for value in found)
-    return found if fits and len(found) <= MOST_VALUES else ()
+    values = tuple(value for (value,) in run(connection, query))
+    return values if len(values) <= MOST_VALUES and _fit(values, field.type) else ()
 
 
-def _fits(value: Value, kind: Type) -> bool:
-    known = isinstance(value, bool | int | str | date)
-    return known and type_of(value) is kind and not (isinstance(value, str) and "\0" in value)
+def _fit(values: tuple[Value, ...], kind: Type) -> bool:
+    """Whether all of them can be keys."""
+    keys = [value for value in values if value is not None]
+    known = all(isinstance(key, bool | int | str | date) and type_of(key) is kind for key in keys)
+    return known and not any(isinstance(key, str) and "\0" in key for key in keys)
 
 
 def _version(connection: duckdb.DuckDBPyConnection, table: Table) -> str:

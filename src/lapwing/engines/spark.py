@@ -13,7 +13,6 @@ Checked by: tests/engines/test_spark.py
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,24 +25,22 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lapwing.engines.dialect import Dialect, EngineQuery
-from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumns, StoredTypes, check_unit_types
+from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumn, StoredTypes, check_unit_types, stored_column
 from lapwing.engines.frames import digest_of_rows
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.public import public_rows
 from lapwing.engines.source import Frame, LocalSource, Source, SparkFrame, SparkTable, check_names
 from lapwing.engines.spark_dialect import SPARK
-from lapwing.engines.spark_session import Sessions, load_pyspark, open_sessions, silent
+from lapwing.engines.spark_session import Sessions, load_pyspark, open_sessions
 from lapwing.engines.time_limit import time_limit
 from lapwing.errors import Bug, Misconfigured
 from lapwing.expressions.operators.base import try_cast
-from lapwing.expressions.refusal import nearest
+from lapwing.expressions.refusal import hide_errors
 from lapwing.expressions.table import UNIT_ID, Field, Table
 from lapwing.expressions.to_sqlglot import STORED
 from lapwing.expressions.types import Type
 
 NAME = "Spark"
-
-_LOG = logging.getLogger("lapwing.engine")
 
 _TYPES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Type.INTEGER),
@@ -56,7 +53,6 @@ _TYPES = {
 """The type that each stored type is read as. Others are not supported, nor is text with a collation, under which
 different texts can be one."""
 
-_BY_CHANCE = "not deterministic"
 _WITNESS = ".lapwing"
 _NO_WITNESS = f"{{{','.join(f'*[!{c}]{_WITNESS[i + 1 :]}' for i, c in enumerate(_WITNESS))}}}"
 """A glob of all names but those of witnesses (curator/settings.py), which are no data."""
@@ -71,7 +67,7 @@ class SparkEngine:
         self._salt = f"{salt:x}"
         self._tables = list(tables)
         self._sessions = _sessions_of([source for _, source in tables])
-        with self._quietly(), self._sessions.fresh() as session:
+        with self._sessions.fresh() as session:
             rows = {table: public_rows(table, source) for table, source in tables if isinstance(source, LocalSource)}
             self._marks = {table.name: digest_of_rows(data) for table, data in rows.items()}
             self._public = {table.name: self._sessions.rows(data) for table, data in rows.items()}
@@ -84,7 +80,7 @@ class SparkEngine:
     def prepare(self, query: exp.Select | EngineQuery) -> EngineQuery:
         """The query as Spark runs it. Spark has resolved every name and type in it, and read no row."""
         prepared = query if isinstance(query, EngineQuery) else self._written(query)
-        with self._quietly(), self._sessions.fresh() as session:
+        with self._sessions.fresh() as session:
             self._make_views(session)
             _add_tables(self._sessions, session, prepared.tables)
             session.sql(prepared.text).schema  # noqa: B018 (a server resolves it when asked)
@@ -96,14 +92,13 @@ class SparkEngine:
         return replace(SPARK.write(query, salt=self._salt, copy=False), seconds=limit)
 
     def fetch(self, query: EngineQuery) -> pa.Table:
-        """The rows of a query."""
         with self.snapshot() as fetch:
             return fetch(query)
 
     @contextmanager
     def snapshot(self) -> Iterator[Fetch]:
         """Every table is looked up once: one plan and one list of files for all queries inside."""
-        with self._quietly(), self._sessions.fresh() as session:
+        with self._sessions.fresh() as session:
             self._make_views(session)
             yield lambda query: _run(self._sessions, session, query)
 
@@ -112,41 +107,32 @@ class SparkEngine:
         source = next(source for known, source in self._tables if known.name == table.name)
         if isinstance(source, LocalSource):
             return Origin(self._marks[table.name], None, table.name)
-        with self._quietly(), self._sessions.fresh() as session:
-            columns = _stored(self._read(session, source))
+        with self._sessions.fresh() as session:
+            columns = _stored(_look_up(self._sessions, session, source))
         return _origin(source, table, columns)
 
     def check(self, table: Table) -> None:
-        """Reads every value once, so that a damaged file fails for the steward and not for a question."""
         columns = ", ".join(_quoted(field.name) for field in table.fields)
         text = f"SELECT BIT_XOR(XXHASH64({columns})) AS v FROM {_quoted(table.name)}"
-        try:
+        damaged = f"the data of `{table.name}` are damaged: some values cannot be read. Recreate the files."
+        with hide_errors(Exception, lambda _: damaged):
             self.fetch(EngineQuery(text, {}, seconds=time_limit([table])))
-            return
-        except Exception as error:  # noqa: BLE001 (any message could hold data)
-            _LOG.debug("reading failed: %s", type(error).__name__)
-        raise Misconfigured(f"the data of `{table.name}` are damaged: some values cannot be read. Recreate the files.")
 
     def close(self) -> None:
         """Every session ended with its answer. Spark itself stays for the next curator of this process."""
 
-    @contextmanager
-    def _quietly(self) -> Iterator[None]:
-        """Nothing is logged by Spark's Python, and the caller's active session stays active."""
-        with silent(), self._sessions.active_kept():
-            yield
-
     def _declared(self, session: Any) -> dict[str, list[str]]:
-        """The columns of every view, by table."""
-        private = [(table, _stored(self._read(session, source))) for table, source in self._tables if not table.public]
+        sources = [(table, source) for table, source in self._tables if not table.public]
+        private = [(table, _stored(_look_up(self._sessions, session, source))) for table, source in sources]
         as_integer = _check_units(private)
         shown = {}
         for table, stored in private:
             columns = [_column(field, stored, table) for field in table.fields]
             if table.unit is not None:
-                column, kind = stored[table.unit.lower()]
-                unit = f"CAST({_quoted(column)} AS BIGINT)" if as_integer and kind != "bigint" else _quoted(column)
-                columns.append(f"{unit} AS {_quoted(UNIT_ID)}")
+                unit = stored[table.unit.lower()]
+                cast = as_integer and unit.type != "bigint"
+                text = f"CAST({_quoted(unit.name)} AS BIGINT)" if cast else _quoted(unit.name)
+                columns.append(f"{text} AS {_quoted(UNIT_ID)}")
             shown[table.name] = columns
         return shown
 
@@ -155,35 +141,29 @@ class SparkEngine:
             if table.name in self._public:
                 data = self._sessions.moved(self._public[table.name], session)
             else:
-                data = self._read(session, source).selectExpr(*self._columns[table.name])
+                data = _look_up(self._sessions, session, source).selectExpr(*self._columns[table.name])
             data.createOrReplaceTempView(_quoted(table.name))
-
-    def _read(self, session: Any, source: Source) -> Any:
-        return _look_up(self._sessions, session, source)
 
 
 def open_engine(tables: Sequence[tuple[Table, Source]], *, salt: int, memory: str | None) -> Engine:
-    """The engine on tables of one Spark."""
     if memory is not None:
         raise Misconfigured("`memory` is DuckDB's. Spark has settings of its own: spark.executor.memory.")
     return SparkEngine(tables, salt=salt)
 
 
 def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:  # noqa: ARG001 (no file is text)
-    """The columns of a source and their types; those of unsupported types are left out."""
     sessions = _sessions_of([source])
-    with silent(), sessions.active_kept(), sessions.fresh() as session:
+    with sessions.fresh() as session:
         stored = _stored(_look_up(sessions, session, source))
-    types = {name: _TYPES[kind] for name, kind in stored.values() if kind in _TYPES}
-    return StoredTypes(types, (name for name, kind in stored.values() if kind == "timestamp"))
+    types = {column.name: _TYPES[column.type] for column in stored.values() if column.type in _TYPES}
+    return StoredTypes(types, (column.name for column in stored.values() if column.type == "timestamp"))
 
 
 def read_public_rows(source: Source) -> Frame:
-    """All rows of a public table, with a fingerprint."""
     sessions = _sessions_of([source])
-    with silent(), sessions.active_kept(), sessions.fresh() as session:
+    with sessions.fresh() as session:
         data = _look_up(sessions, session, source)
-        columns = [_quoted(name) for name, kind in _stored(data).values() if kind in _TYPES]
+        columns = [_quoted(column.name) for column in _stored(data).values() if column.type in _TYPES]
         rows = data.selectExpr(*columns).toArrow()
     return Frame(rows, mark=digest_of_rows(rows))
 
@@ -208,58 +188,46 @@ def _home(data: Any) -> str:
 
 def _look_up(sessions: Sessions, session: Any, source: Source) -> Any:
     """The rows of a source in this session, as they are stored."""
-    failed = None
-    try:
-        match source:
-            case SparkFrame(data=data):
-                found = sessions.moved(data, session)
-            case SparkTable(table=name) if "/" in name:
-                found = session.read.option("pathGlobFilter", _NO_WITNESS).parquet(name)
-            case SparkTable(table=name):
-                found = session.table(name)
-            case _:
-                raise Bug(f"{type(source).__name__} is not Spark's")
-        found.schema  # noqa: B018 (a server looks it up when asked)
-        if sessions.is_connect or found._jdf.queryExecution().analyzed().deterministic():
-            return found
-        failed = _BY_CHANCE
-    except Bug:
-        raise
-    except Exception as error:  # noqa: BLE001 (Spark's messages quote paths and settings)
-        failed = type(error).__name__
+    if not isinstance(source, SparkFrame | SparkTable):
+        raise Bug(f"{type(source).__name__} is not Spark's")
     place = f"`{source.table}`" if isinstance(source, SparkTable) else "the DataFrame"
-    if failed == _BY_CHANCE:
+
+    def unreadable(error: Exception) -> str:
+        return f"Spark cannot open {place} ({type(error).__name__}). Check the name, the path and the permissions."
+
+    with hide_errors(Exception, unreadable):
+        if isinstance(source, SparkFrame):
+            rows = sessions.moved(source.data, session)
+        elif "/" in source.table:
+            rows = session.read.option("pathGlobFilter", _NO_WITNESS).parquet(source.table)
+        else:
+            rows = session.table(source.table)
+        rows.schema  # noqa: B018 (a server looks it up when asked)
+        is_fixed = sessions.is_connect or rows._jdf.queryExecution().analyzed().deterministic()
+    if not is_fixed:
         raise Misconfigured(
             f"{place} has columns that are not functions of the row, such as rand(), uuid() or "
             "monotonically_increasing_id(): without one person, other people's rows would change. Write it to a table, "
             "and open that."
         )
-    raise Misconfigured(f"Spark cannot open {place} ({failed}). Check the name, the path and the permissions.")
+    return rows
 
 
-def _stored(data: Any) -> StoredColumns:
-    """The stored columns, by lower-case name."""
+def _stored(data: Any) -> dict[str, StoredColumn]:
     fields = data.schema.fields
     check_names(field.name for field in fields)
-    return {field.name.lower(): (field.name, _kind(field.dataType)) for field in fields}
+    kinds = [(field.name, str(field.dataType.simpleString())) for field in fields]
+    # A type is named without its parameters, but with a collation.
+    bare = [(name, kind if kind.startswith("string ") else kind.split("(")[0]) for name, kind in kinds]
+    return {name.lower(): StoredColumn(name, kind) for name, kind in bare}
 
 
-def _kind(kind: Any) -> str:
-    """Spark's name of a type, without parameters but a collation."""
-    name = str(kind.simpleString())
-    return name if name.startswith("string ") else name.split("(")[0]
-
-
-def _column(field: Field, stored: StoredColumns, table: Table) -> str:
+def _column(field: Field, stored: Mapping[str, StoredColumn], table: Table) -> str:
     """One declared column, cast if it is stored as another type; NULL if the cast fails."""
-    found = stored.get(field.name.lower())
-    if found is None:
-        advice = nearest(field.name, (known for known, _ in stored.values()))
-        raise Misconfigured(f"the data of `{table.name}` have no column `{field.name}`. {advice}")
-    name, kind = found
+    found = stored_column(field, table, stored)
+    column, kind = _quoted(found.name), found.type
     if kind not in _TYPES:
         raise Misconfigured(f"`{field.name}` is stored as {kind.split('<')[0]}, which is not supported. Leave it out.")
-    column = _quoted(name)
     if kind == "decimal":
         column = f"CAST({column} AS DOUBLE)" if field.type is not Type.TEXT else column
     elif kind == "timestamp":
@@ -269,9 +237,9 @@ def _column(field: Field, stored: StoredColumns, table: Table) -> str:
     return f"{SPARK.write(cast).text} AS {_quoted(field.name)}"
 
 
-def _check_units(tables: Sequence[tuple[Table, StoredColumns]]) -> bool:
+def _check_units(tables: Sequence[tuple[Table, Mapping[str, StoredColumn]]]) -> bool:
     """Whether units must be cast to BIGINT to be compared across tables; refuses units without a common type."""
-    owned = [(table, stored[table.unit.lower()][1]) for table, stored in tables if table.unit is not None]
+    owned = [(table, stored[table.unit.lower()].type) for table, stored in tables if table.unit is not None]
     for table, kind in owned:
         if kind not in _TYPES:
             raise Misconfigured(
@@ -281,9 +249,9 @@ def _check_units(tables: Sequence[tuple[Table, StoredColumns]]) -> bool:
     return check_unit_types(owned, text="string", integers=[k for k, kind in _TYPES.items() if kind is Type.INTEGER])
 
 
-def _origin(source: Source, table: Table, columns: StoredColumns) -> Origin:
+def _origin(source: Source, table: Table, columns: Mapping[str, StoredColumn]) -> Origin:
     place, part = (str(source.address), source.table) if isinstance(source, SparkTable) else (None, table.name)
-    seen = [place or "", part, *(text for pair in columns.values() for text in pair)]
+    seen = [place or "", part, *(text for column in columns.values() for text in (column.name, column.type))]
     return Origin(hashlib.sha256("\0".join(seen).encode()).digest(), place, part)
 
 
@@ -320,8 +288,7 @@ def _add_tables(sessions: Sessions, session: Any, tables: Mapping[str, pa.Table]
 
 def _narrowed(rows: pa.Table) -> pa.Table:
     """Integers of 8 to 32 bits as those of 64."""
-    kinds = [pa.int64() if pa.types.is_integer(kind) else kind for kind in rows.schema.types]
-    return rows.cast(pa.schema(list(zip(rows.schema.names, kinds, strict=True))))
+    return rows.cast(pa.schema([(f.name, pa.int64() if pa.types.is_integer(f.type) else f.type) for f in rows.schema]))
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""How Spark 4.0 writes every form.
+r"""How Spark 4.0 writes every form.
 
 Guarantee:  no text here fails on any row, with ANSI mode on or off: what could raise is a try_ function, whose result
             is NULL. So no value can reach an error message or a log.
@@ -7,42 +7,61 @@ Numbers.    Integers beyond 64 bits are DECIMAL(38, 0). NaN equals NaN and is th
 Times.      A timestamp is a TIMESTAMP_NTZ, so that no time zone of a session moves it.
 Text.       Spark matches patterns by backtracking. A LIKE has atomic parts, each at its first place, so that no text is
             read twice; other regular expressions it does not have.
+Casts.      Texts are read as DuckDB and PostgreSQL read them (postgres_casts.py), or not at all: Spark itself reads
+            '1.5f' as a number, '2020' as a date and 2^63 as the largest integer, but neither '12.5' as an integer nor
+            '2020/02/29' as a date. A number in exponent form as an integer goes through 18 decimals, so that
+            0.4999999999999999999e0 is 1, and without one it is 0. Every cast is a TRY_CAST behind a pattern in which
+            digits are counted or possessive, so that no part gives up what it matched, and an exponent of an integer
+            has at most 3 digits: no decimal is longer than 1,200 digits, and the time is in proportion to the text. A
+            DOUBLE is read from any number of digits.
 Secrets.    Spark shows and stores the texts of queries and plans. The salt is a row of a table beside the query.
-Checked by: tests/engines/test_dialect.py, tests/engines/test_spark.py
+Checked by: tests/engines/test_dialect.py, tests/engines/test_spark.py, tests/engines/test_spark_casts.py
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import reduce
 
 import pyarrow as pa
 from sqlglot import exp
 
-from lapwing.engines.dialect import SPACES, Dialect, Lacking, Write, Writer, call, write_listed
-from lapwing.engines.spark_casts import cast_to, named
-from lapwing.engines.zone_text import local_time
+from lapwing.engines.dialect import (
+    SPACES,
+    TIME,
+    TO_TIME,
+    ZONE,
+    Dialect,
+    Lacking,
+    Write,
+    Writer,
+    call,
+    local_time,
+    template,
+    write_listed,
+)
 from lapwing.expressions import forms
+from lapwing.expressions.types import Type
 
 SALT_TABLE = "lw_salt"
 
-_NAN = "DOUBLE('NaN')"
 _PART = 16  # bits
 _LONG = 2000  # characters of a number that is not written once for each of its parts: Spark would read for seconds
 _WIDE = "DECIMAL(38, 0)"
 
+_SHORT = 200  # characters of a text that is repeated rather than named
 
-def _between(sign: str) -> Write:
-    return lambda writer, form: f"({writer.sql(form.this)} {sign} {writer.sql(form.expression)})"
+
+def _named(text: str, body: Callable[[str], str]) -> str:
+    """The body, with the text in several places. A long one is computed once, by a one-element list."""
+    if len(text) <= _SHORT:
+        return body(text)
+    return f"GET(TRANSFORM(ARRAY({text}), lw_once -> {body('lw_once')}), 0)"
 
 
 def _call_of_two(name: str) -> Write:
     return lambda writer, node: f"{name}({writer.sql(node.this)}, {writer.sql(node.expression)})"
-
-
-def _let(writer: Writer, form: exp.Expression) -> str:
-    body = f"`{forms.LOCAL}` -> {writer.sql(form.args['body'])}"
-    return f"GET(TRANSFORM(ARRAY({writer.sql(form.this)}), {body}), 0)"
 
 
 def _pick(writer: Writer, form: exp.Expression) -> str:
@@ -52,13 +71,10 @@ def _pick(writer: Writer, form: exp.Expression) -> str:
 
 def _extreme(name: str) -> Write:
     def write(writer: Writer, form: exp.Expression) -> str:
-        texts = [writer.sql(one) for one in form.expressions]
+        texts = list(map(writer.sql, form.expressions))
         return texts[0] if len(texts) == 1 else f"{name}({', '.join(texts)})"
 
     return write
-
-
-# Numbers
 
 
 def _whole_beside(sign: str, beyond: str) -> Write:
@@ -66,7 +82,7 @@ def _whole_beside(sign: str, beyond: str) -> Write:
 
     def write(writer: Writer, node: exp.Expression) -> str:
         body = "(RINT({0}) {1} CASE WHEN RINT({0}) {2} {0} THEN 1e0D ELSE 0e0D END)"
-        return named(f"({writer.sql(node.this)})", lambda x: body.format(x, sign, beyond))
+        return _named(f"({writer.sql(node.this)})", lambda x: body.format(x, sign, beyond))
 
     return write
 
@@ -77,7 +93,7 @@ def _round_to(writer: Writer, form: exp.Expression) -> str:
     if digits is not None:
         return f"ROUND({value}, {writer.sql(digits)})"
     half = "CASE WHEN {0} > 0 AND {0} - RINT({0}) = 5e-1D THEN 1e0D WHEN {0} < 0 AND RINT({0}) - {0} = 5e-1D THEN -1e0D"
-    return named(value, lambda x: f"(RINT({x}) + {half.format(x)} ELSE 0e0D END)")
+    return _named(value, lambda x: f"(RINT({x}) + {half.format(x)} ELSE 0e0D END)")
 
 
 def _whole_quotient(writer: Writer, form: exp.Expression) -> str:
@@ -100,23 +116,63 @@ def _exact_sum(writer: Writer, form: exp.Expression) -> str:
     *lower, last = (f"SHIFTRIGHT({value}, {place})" if place else value for place in places)
     parts = [*(f"({part} & {(1 << _PART) - 1})" for part in lower), last]  # only the last one can be negative
     sums = [f"CAST(TRY_SUM({part}) AS {_WIDE})" for part in parts]
-    scaled = [f"TRY_MULTIPLY({one}, {1 << place})" if place else one for one, place in zip(sums, places, strict=True)]
-    return reduce(lambda one, two: f"TRY_ADD({one}, {two})", scaled)
+    scaled = [f"TRY_MULTIPLY({x}, {1 << place})" if place else x for x, place in zip(sums, places, strict=True)]
+    return reduce("TRY_ADD({}, {})".format, scaled)
 
 
-def _wide_product(writer: Writer, form: exp.Expression) -> str:
-    return f"TRY_MULTIPLY(CAST({writer.sql(form.this)} AS {_WIDE}), {writer.sql(form.expression)})"
+_SPACES = r"[ \\t\\n\\x0b\\f\\r]*+"
+_DIGITS = r"[0-9]{1,60}+"
+_EXPONENT = r"(?:[eE][+-]?[0-9]{1,3}+)"
+_INTEGER = rf"\\A{_SPACES}[+-]?(?:{_DIGITS}(?:[.][0-9]{{0,60}}+)?|[.]{_DIGITS}){_EXPONENT}?{_SPACES}\\z"
+_TAIL = r"\\A([^.eE]*+[.][0-9]{18})[0-9]++(\\s*+)\\z"
+_REAL = rf"\\A{_SPACES}[+-]?(?:[0-9]++(?:[.][0-9]*+)?|[.][0-9]++)(?:[eE][+-]?[0-9]++)?{_SPACES}\\z"
+_ODD = rf"\\A{_SPACES}[+-]?(?i:inf|infinity|nan){_SPACES}\\z"
+_TRUE, _FALSE = r"\\A(?i:t|true|y|yes|1)\\z", r"\\A(?i:f|false|n|no|0)\\z"
+_DAY = r"([0-9]{1,4}+)([-/ ])([0-9]{1,2}+)\\2([0-9]{1,2}+)"
+_DATE = rf"\\A{_SPACES}{_DAY}(?:{TO_TIME}({TIME}))?{ZONE}{_SPACES}\\z"
+
+_ZEROS = r"\\A0{1,3}(?=[0-9]{4}-)"
 
 
-# Casts
+def cast_to(value: str, known: Type | None, kind: str) -> str:
+    """The value of a known type as another one, or NULL."""
+    if kind == "BIGINT" and known is Type.REAL:
+        return _named(f"({value})", _whole)
+    if known is Type.TEXT and kind in _FROM_TEXT:
+        return _named(value, _FROM_TEXT[kind])
+    return f"TRY_CAST({value} AS {kind})"
 
 
-def _try_read(writer: Writer, form: exp.Expression) -> str:
-    return cast_to(writer.sql(form.this), form.args.get("known"), writer.sql(form.args["to"]))
+def _whole(x: str) -> str:
+    """2^63 is not a BIGINT, but Spark takes it for the largest."""
+    return f"CASE WHEN {x} < 9223372036854775808e0D THEN TRY_CAST(RINT({x}) AS BIGINT) END"
 
 
-# Text
+def _integer(x: str) -> str:
+    """Halves away from 0. Decimals beyond 18 are cut off: rounded to 18 they could reach a half."""
+    cut = f"REGEXP_REPLACE({x}, '{_TAIL}', '$1')"
+    return f"CASE WHEN {x} RLIKE '{_INTEGER}' THEN TRY_CAST(ROUND(TRY_CAST({cut} AS DECIMAL(38, 18)), 0) AS BIGINT) END"
 
+
+def _date(x: str) -> str:
+    """With zeros before the year, since Spark wants four to seven digits of it."""
+    made = f"TRY_CAST(REGEXP_REPLACE({x}, '{_DATE}', '000$1-$3-$4') AS DATE)"
+    return f"CASE WHEN {x} RLIKE '{_DATE}' THEN {made} END"
+
+
+def _timestamp(x: str) -> str:
+    """Four digits of the year, since Spark wants four to six of it in a timestamp."""
+    made = f"REGEXP_REPLACE(REGEXP_REPLACE({x}, '{_DATE}', '000$1-$3-$4 $5'), '{_ZEROS}', '')"
+    return f"CASE WHEN {x} RLIKE '{_DATE}' THEN TRY_CAST({made} AS TIMESTAMP_NTZ) END"
+
+
+_FROM_TEXT: dict[str, Callable[[str], str]] = {
+    "BIGINT": _integer,
+    "DOUBLE": lambda x: f"CASE WHEN {x} RLIKE '{_REAL}' OR {x} RLIKE '{_ODD}' THEN TRY_CAST({x} AS DOUBLE) END",
+    "BOOLEAN": lambda x: f"CASE WHEN {x} RLIKE '{_TRUE}' THEN TRUE WHEN {x} RLIKE '{_FALSE}' THEN FALSE END",
+    "DATE": _date,
+    "TIMESTAMP_NTZ": _timestamp,
+}
 
 _IOTA = "".join(map(chr, (*range(0x1F80, 0x1F88), *range(0x1F90, 0x1F98), *range(0x1FA0, 0x1FA8), 0x1FB3, 0x1FC3)))
 _LETTERS = {"LOWER": ("\u0130", "i"), "UPPER": (f"ß{_IOTA}ῳ", f"ẞ{''.join(map(str.title, _IOTA))}ῼ")}
@@ -132,17 +188,13 @@ def _letters(name: str) -> Write:
         each = f"lw_c -> {each} WHEN LENGTH({name}(lw_c)) = 1 THEN {name}(lw_c) ELSE lw_c END"
         joined = f"ARRAY_JOIN(TRANSFORM(SPLIT({{0}}, ''), {each}), '')"
         body = f"CASE WHEN LENGTH({{0}}) = OCTET_LENGTH({{0}}) THEN {name}({{0}}) ELSE {joined} END"
-        return named(writer.sql(form.this), body.format)
+        return _named(writer.sql(form.this), body.format)
 
     return write
 
 
-def _trim(writer: Writer, node: exp.Expression) -> str:
-    return f"TRIM({node.args.get('position') or 'BOTH'} '{SPACES}' FROM {writer.sql(node.this)})"
-
-
 def _matches(writer: Writer, form: exp.Expression) -> str:
-    """Every part between two % stands at its first place after the one before, which is never given up again."""
+    """Every part between two % matches at its first place after the one before, which is never given up again."""
     first, *rest = ("".join("." if c == "_" else _literal(c) for c in part) for part in form.expression.name.split("%"))
     middle = "".join(f"(?>.*?{part})" for part in rest[:-1] if part)
     last = f".*{rest[-1]}" if rest else ""
@@ -151,11 +203,7 @@ def _matches(writer: Writer, form: exp.Expression) -> str:
 
 
 def _literal(character: str) -> str:
-    """The character itself in a pattern."""
     return character if re.fullmatch(r"\w", character) or ord(character) > 127 else rf"\x{ord(character):02x}"
-
-
-# Dates and timestamps
 
 
 def _day(text: str) -> str:
@@ -182,7 +230,7 @@ def _start_of(writer: Writer, form: exp.Expression) -> str:
         return _time(f"TRUNC({_day(value)}, '{unit}')")
     minutes = "MINUTE({0})" if unit == "HOUR" else "0"
     seconds = "EXTRACT(SECOND FROM {0})" + (" - SECOND({0})" if unit == "SECOND" else "")
-    return named(value, lambda t: f"({t} - MAKE_DT_INTERVAL(0, 0, {minutes}, {seconds}))".format(t))
+    return _named(value, lambda t: f"({t} - MAKE_DT_INTERVAL(0, 0, {minutes}, {seconds}))".format(t))
 
 
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
@@ -220,9 +268,6 @@ def _shifted(writer: Writer, form: exp.Expression) -> str:
     return f"({_time(writer.sql(form.this))} + MAKE_DT_INTERVAL({days}, 0, 0, {seconds}))"
 
 
-# Queries
-
-
 def _keyed_hash(writer: Writer, form: exp.Expression) -> str:
     writer.tables[SALT_TABLE] = pa.table({"v": [writer.salt]})
     columns = ", ".join(map(writer.sql, form.expressions))
@@ -236,10 +281,6 @@ def _grouping_id(writer: Writer, form: exp.Expression) -> str:
     return f"({' + '.join(bits)})"
 
 
-def _data_type(_: Writer, node: exp.Expression) -> str:
-    return "TIMESTAMP_NTZ" if node.this is exp.DType.TIMESTAMP else ""
-
-
 def _cast(writer: Writer, node: exp.Expression) -> str:
     """Casts of numbers in BIGINT's range; in ANSI mode any other would raise."""
     return f"TRY_CAST({writer.sql(node.this)} AS {writer.sql(node.args['to'])})"
@@ -249,10 +290,10 @@ SPARK = Dialect(
     "spark",
     {
         forms.Real: lambda _, form: f"{form.this}D",
-        forms.IsNaN: lambda writer, form: f"({writer.sql(form.this)} = {_NAN})",
-        forms.Plus: _between("+"),
-        forms.Minus: _between("-"),
-        forms.Times: _between("*"),
+        forms.IsNaN: template("({} = DOUBLE('NaN'))"),
+        forms.Plus: template("({} + {})"),
+        forms.Minus: template("({} - {})"),
+        forms.Times: template("({} * {})"),
         forms.Quotient: call("TRY_DIVIDE"),
         forms.Modulo: call("TRY_MOD"),
         forms.Power: call("POWER"),
@@ -263,12 +304,14 @@ SPARK = Dialect(
         forms.Greatest: _extreme("GREATEST"),
         forms.Least: _extreme("LEAST"),
         forms.ExactSum: _exact_sum,
-        forms.Wide: lambda writer, form: f"TRY_CAST({writer.sql(form.this)} AS {_WIDE})",
-        forms.WideProduct: _wide_product,
+        forms.Wide: template(f"TRY_CAST({{}} AS {_WIDE})"),
+        forms.WideProduct: template(f"TRY_MULTIPLY(CAST({{}} AS {_WIDE}), {{}})"),
         forms.WholeQuotient: _whole_quotient,
-        forms.TryRead: _try_read,
+        forms.TryRead: lambda writer, form: cast_to(
+            writer.sql(form.this), form.args.get("known"), writer.sql(form.args["to"])
+        ),
         forms.TruthAs: _cast,
-        forms.Let: _let,
+        forms.Let: template(f"GET(TRANSFORM(ARRAY({{}}), `{forms.LOCAL}` -> {{}}), 0)"),
         forms.Pick: _pick,
         forms.Lower: _letters("LOWER"),
         forms.Upper: _letters("UPPER"),
@@ -276,16 +319,16 @@ SPARK = Dialect(
         forms.StartsWith: call("STARTSWITH"),
         forms.EndsWith: call("ENDSWITH"),
         forms.Contains: call("CONTAINS"),
-        forms.Found: Lacking(
+        forms.HasMatch: Lacking(
             "Spark matches regular expressions by backtracking: the text of a row would decide how long it takes.",
             "Use LIKE, STARTS_WITH, CONTAINS or SUBSTRING.",
         ),
-        forms.Replaced: call("REPLACE"),
+        forms.Replace: call("REPLACE"),
         forms.SplitPart: call("SPLIT_PART"),
         forms.DatePart: _date_part,
         forms.StartOf: _start_of,
         forms.UnitsBetween: _units_between,
-        forms.Shifted: _shifted,
+        forms.Shift: _shifted,
         forms.LocalTime: local_time("TIMESTAMP_NTZ", "{} + MAKE_DT_INTERVAL(0, 0, 0, {})"),
         forms.KeyedHash: _keyed_hash,
         forms.Listed: write_listed,
@@ -298,8 +341,10 @@ SPARK = Dialect(
         exp.Add: _call_of_two("TRY_ADD"),
         exp.Sub: _call_of_two("TRY_SUBTRACT"),
         exp.Mul: _call_of_two("TRY_MULTIPLY"),
-        exp.DataType: _data_type,
+        exp.DataType: lambda _, node: "TIMESTAMP_NTZ" if node.this is exp.DType.TIMESTAMP else "",
         exp.Cast: _cast,
-        exp.Trim: _trim,
+        exp.Trim: lambda writer, node: (
+            f"TRIM({node.args.get('position') or 'BOTH'} '{SPACES}' FROM {writer.sql(node.this)})"
+        ),
     },
 )

@@ -5,9 +5,9 @@ answer gets a new session, in which all of them are set (MEANING). The caller's 
 its views and which session is active. What only changes how fast a query runs is taken over from it, and so are
 passwords of storage, which Spark keeps among its settings.
 
-Python's half of Spark writes the message of a failed query, with the value that made it fail, to loggers of its own,
-and at DEBUG all that it sends, the salt too. While Lapwing asks, they are silent in the thread that asks. What the JVM
-and the executors log is not ours: docs/warehouse-spark.md says what remains.
+PySpark logs the message of a failed query, with the value that made it fail, and at DEBUG all that it sends, the salt
+too. While Lapwing asks, its loggers are silent in that thread. What the JVM and the executors log is not ours:
+docs/warehouse-spark.md says what remains.
 Checked by: tests/engines/test_spark.py
 """
 
@@ -25,13 +25,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
 from lapwing.engines.temp_folder import TempFolder
 from lapwing.errors import Misconfigured
+from lapwing.expressions.refusal import hide_errors
 from lapwing.quiet import quiet
 
 JAVA = (17, 21)
@@ -59,7 +60,7 @@ MEANING = {
     # Spark would replace ${env:NAME} and ${spark.setting}, also in the analyst's constants, and tell her secrets.
     "spark.sql.variable.substitute": "false",
     # Parquet: dates as they are stored, and every row is read. Statistics of files leave NaN out, so a filter that goes
-    # by them would keep or drop a row by what stands beside it, and the time would tell of other rows.
+    # by them would keep or drop a row by the rows stored beside it, and the time would tell of other rows.
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
@@ -124,8 +125,17 @@ class Sessions:
 
     @contextmanager
     def fresh(self) -> Iterator[Any]:
-        """A session of our own; its views end with it."""
-        session = self._connected() if self.is_connect else self.base.newSession()
+        """A session of our own; its views end with it. Inside, failed queries are not logged; afterwards the caller's
+        active session is the one before."""
+        from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
+
+        loggers = [*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _GATEWAY)]
+        with quiet(*loggers), self._active_kept():
+            yield from self._session()
+
+    def _session(self) -> Iterator[Any]:
+        base = self.base
+        session = type(base)(connection=base.client._builder) if self.is_connect else base.newSession()
         try:
             for name, value in self._taken_over().items():
                 with suppress(Exception):  # some can be set only when Spark starts
@@ -153,7 +163,6 @@ class Sessions:
         return type(data)(made, session)
 
     def rows(self, data: pa.Table, session: Any = None) -> Any:
-        """An Arrow table as a DataFrame."""
         return (self.base if session is None else session).createDataFrame(data)
 
     @contextmanager
@@ -174,7 +183,7 @@ class Sessions:
             session.sparkContext.cancelJobsWithTag(tag)
 
     @contextmanager
-    def active_kept(self) -> Iterator[None]:
+    def _active_kept(self) -> Iterator[None]:
         """Making a DataFrame makes its session the active one; afterwards it is the caller's again."""
         if self.is_connect:
             yield
@@ -190,24 +199,19 @@ class Sessions:
             else:
                 self.base._jvm.SparkSession.clearActiveSession()
 
-    def _connected(self) -> Any:
-        return type(self.base)(connection=self.base.client._builder)
-
     def _taken_over(self) -> dict[str, str]:
         """What the caller set in the running session: speed, catalogs, access to storage."""
-        known = {} if self._owned else self._settings()
-        return {
-            name: value
-            for name, value in known.items()
-            if name.startswith((*_SPEED, *_PLACES)) or not name.startswith("spark.")
-        }
+        if self._owned:
+            return {}
+        kept = (*_SPEED, *_PLACES)
+        return {k: v for k, v in self._settings().items() if k.startswith(kept) or not k.startswith("spark.")}
 
     def _settings(self) -> dict[str, str]:
         """In one call: `getAll` of PySpark makes three for each setting, which takes longer than a small query."""
         if self.is_connect:
             return dict(self.base.conf.getAll)
         listed = self.base._jsparkSession.conf().getAll().mkString("\0").split("\0")
-        return dict(tuple(one.split(" -> ", 1)) for one in listed if " -> " in one)
+        return dict(tuple(setting.split(" -> ", 1)) for setting in listed if " -> " in setting)
 
 
 @cache
@@ -239,26 +243,20 @@ def _stop(session: Any, folder: TempFolder | None) -> None:
 
 
 def _connect(address: SparkAddress) -> Any:
-    try:
+    packages = 'Spark Connect needs some packages. Install them: pip install "lapwing[spark-connect]".'
+    with hide_errors(ImportError, lambda _: packages):
         from pyspark.sql.connect.session import SparkSession
-    except ImportError:
-        _refuse_packages()
-    session, failed = None, None
-    try:
-        place = urlsplit(address.url)
+
+    def unreachable(error: Exception) -> str:
+        return f"no Spark answers at {address} ({type(error).__name__}). Check the address and the token."
+
+    with hide_errors(Exception, unreachable):
+        server = urlsplit(address.url)
         # Spark itself would try again for ten minutes.
-        socket.create_connection((place.hostname or "", place.port or 15002), timeout=10).close()
+        socket.create_connection((server.hostname or "", server.port or 15002), timeout=10).close()
         session = SparkSession(connection=address.url)
         session.version  # noqa: B018 (asks the server)
-    except Exception as error:  # noqa: BLE001 (gRPC quotes addresses and tokens)
-        failed = type(error).__name__
-    if failed is not None:
-        raise Misconfigured(f"no Spark answers at {address} ({failed}). Check the address and the token.")
     return session
-
-
-def _refuse_packages() -> NoReturn:
-    raise Misconfigured('Spark Connect needs some packages. Install them: pip install "lapwing[spark-connect]".')
 
 
 def _start(classic: Any, address: SparkAddress, folder: TempFolder | None) -> Any:
@@ -274,19 +272,17 @@ def _start(classic: Any, address: SparkAddress, folder: TempFolder | None) -> An
         }
         for name, value in local.items():
             builder = builder.config(name, value)
-    session, failed = None, None
-    try:
+
+    def failed(error: Exception) -> str:
+        return f"Spark does not start on {address} ({type(error).__name__}). Try it with spark-shell --master first."
+
+    with hide_errors(Exception, failed):
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
-    except Exception as error:  # noqa: BLE001 (of the JVM, of the cluster, of the driver)
-        failed = type(error).__name__
-    if failed is not None:
-        raise Misconfigured(f"Spark does not start on {address} ({failed}). Try it with spark-shell --master first.")
     return session
 
 
 def load_pyspark() -> Any:
-    """Spark's own session class."""
     try:
         import pyspark
         from pyspark.sql import SparkSession
@@ -301,23 +297,13 @@ def load_pyspark() -> Any:
 
 
 def check_java() -> None:
-    """Refuses a Java that Spark does not run on."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     wanted = "Install Java 17, and set JAVA_HOME to its folder."
     if java is None or not Path(java).exists():
         raise Misconfigured(f"Spark runs on Java 17 or 21, and this machine has none. {wanted}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(?:1\.)?([0-9]+)', told)
-    version = int(found[1]) if found else 0
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    number = re.search(r'version "(?:1\.)?([0-9]+)', output)
+    version = int(number[1]) if number else 0
     if version not in JAVA:
         raise Misconfigured(f"Spark 4.0 runs on Java 17 or 21, and this is Java {version}. {wanted}")
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Inside, this thread's failed queries are not written to the log, and the active session stays what it was."""
-    from pyspark.logger import PySparkLogger  # it makes loggers of a class of its own
-
-    with quiet(*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _GATEWAY)):
-        yield

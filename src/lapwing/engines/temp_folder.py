@@ -1,9 +1,8 @@
-"""The folder for what does not fit into engine memory. It holds private rows, so only this user can read it; it is
-removed with its owner.
+"""The folder for what does not fit into engine memory. Only this user can read it, since it holds private rows.
 
-A process that is killed removes nothing. So each folder holds a file that its process keeps locked as long as it lives,
-and the next one removes the folders of this user whose lock nobody holds. The name `lock` appears only when the lock is
-held; a folder without it is not touched, because its process may just be starting.
+A killed process removes nothing. So each process keeps a file in its folder locked as long as it lives, and the next
+one removes the folders of this user that are not locked. The name `lock` appears only when the lock is held; a folder
+without it is not touched, because its process may just be starting.
 Checked by: tests/engines/test_temp_folder.py
 """
 
@@ -42,7 +41,7 @@ def _lock(folder: Path) -> int:
     """A locked file in the folder, open until closed or until the process ends."""
     fresh = folder / f"{_LOCK}.new"
     handle = os.open(fresh, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    with suppress(OSError):  # on a file system without locks nobody else removes the folder
+    with suppress(OSError):  # without file locks, only this process removes the folder
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.rename(fresh, folder / _LOCK)
     return handle

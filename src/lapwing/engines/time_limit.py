@@ -31,5 +31,5 @@ def time_limit(tables: Iterable[Table]) -> int:
 
 
 def prolonged(seconds: int, steps: int) -> int:
-    """The seconds of a query about a question of so many steps."""
+    """The seconds of a query about a question of this many steps."""
     return min(_MOST, seconds * steps)

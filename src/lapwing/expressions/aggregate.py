@@ -15,11 +15,8 @@ _QUANTILES = {Fraction(0): "MIN", Fraction(1, 2): "MEDIAN", Fraction(1): "MAX"}
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate over the rows: the name of its entry in aggregates.py, its arguments and its constant parameters.
-
-    A row whose argument is NULL is skipped, so a condition on one aggregate (FILTER) becomes an argument that is
-    NULL elsewhere.
-    """
+    """One aggregate over the rows: the name of its entry in aggregates.py, its arguments and its constant parameters. A
+    row whose argument is NULL is skipped, so a FILTER becomes an argument that is NULL elsewhere."""
 
     name: str
     arguments: tuple[Expression, ...] = ()
@@ -30,7 +27,6 @@ class Aggregate:
 
     @property
     def function(self) -> str:
-        """The function name, as an analyst writes it."""
         match self.name:
             case "count_rows" | "count_units" | "count_distinct":
                 return "COUNT"
@@ -42,8 +38,8 @@ class Aggregate:
                 return name.upper()
 
     def words(self) -> str:
-        """The aggregate, as an analyst writes it."""
-        inner = ", ".join([*map(_words, self.arguments), *map(text_of, self.parameters)])
+        arguments = [shorten(expression_text(argument)) for argument in self.arguments]
+        inner = ", ".join([*arguments, *map(text_of, self.parameters)])
         match self.name, self.arguments:
             case "count_rows", _:
                 return "COUNT(*)"
@@ -53,8 +49,8 @@ class Aggregate:
                 return f"COUNT(DISTINCT unit) where {inner}"
             case "count_distinct", _:
                 return f"COUNT(DISTINCT {inner})"
-            case "quantile", (argument,) if self.parameters[0] in _QUANTILES:
-                return f"{self.function}({_words(argument)})"
+            case "quantile", _ if self.parameters[0] in _QUANTILES:
+                return f"{self.function}({', '.join(arguments)})"
             case _:
                 return f"{self.function}({inner})"
 
@@ -72,7 +68,3 @@ def canonical_text(expression: Expression) -> str:
             return f"#{index}"
         case Call(operator=operator, arguments=arguments):
             return f"{operator.name}({','.join(map(canonical_text, arguments))})"
-
-
-def _words(expression: Expression) -> str:
-    return shorten(expression_text(expression))

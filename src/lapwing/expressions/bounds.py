@@ -52,7 +52,6 @@ NOTHING = Extent(INFINITY, -INFINITY)
 
 
 def between(low: int, high: int) -> Extent:
-    """All numbers from low to high, inclusive."""
     return Extent(Fraction(low), Fraction(high))
 
 
@@ -80,14 +79,13 @@ def strict(rule: Callable[..., Extent]) -> Callable[..., Extent]:
     def extent(*arguments: Extent) -> Extent:
         if any(argument.is_empty for argument in arguments):
             return NOTHING
-        found = rule(*arguments)
-        return Extent(_round_outward(found.low, math.floor), _round_outward(found.high, math.ceil))
+        result = rule(*arguments)
+        return Extent(_round_outward(result.low, math.floor), _round_outward(result.high, math.ceil))
 
     return extent
 
 
 def hull(*extents: Extent) -> Extent:
-    """The union of the extents."""
     return Extent(
         min((extent.low for extent in extents), default=INFINITY),
         max((extent.high for extent in extents), default=-INFINITY),
@@ -97,8 +95,8 @@ def hull(*extents: Extent) -> Extent:
 
 def first(*extents: Extent) -> Extent:
     """COALESCE: the union of all; never NULL if one of them never is."""
-    found = hull(*extents)
-    return Extent(found.low, found.high, any(extent.present for extent in extents))
+    union = hull(*extents)
+    return Extent(union.low, union.high, any(extent.present for extent in extents))
 
 
 def case(*extents: Extent) -> Extent:
@@ -108,14 +106,14 @@ def case(*extents: Extent) -> Extent:
 
 def greatest(*extents: Extent) -> Extent:
     """The largest non-NULL value: at least each argument that is never NULL."""
-    found = first(*extents)
-    return Extent(max([found.low, *(e.low for e in extents if e.present)]), found.high, found.present)
+    union = first(*extents)
+    return Extent(max([union.low, *(e.low for e in extents if e.present)]), union.high, union.present)
 
 
 def least(*extents: Extent) -> Extent:
     """The smallest non-NULL value: at most each argument that is never NULL."""
-    found = first(*extents)
-    return Extent(found.low, min([found.high, *(e.high for e in extents if e.present)]), found.present)
+    union = first(*extents)
+    return Extent(union.low, min([union.high, *(e.high for e in extents if e.present)]), union.present)
 
 
 def clip(value: Extent, low: Extent, high: Extent) -> Extent:
@@ -136,10 +134,6 @@ def _times(x: End, y: End) -> End:
     if x == 0 or y == 0:
         return Fraction(0)  # a finite number times 0; infinity times 0 is NaN, which becomes NULL
     return INFINITY if (x > 0) == (y > 0) else -INFINITY
-
-
-def _negative(x: Extent) -> Extent:
-    return Extent(-x.high, -x.low)
 
 
 @strict
@@ -176,9 +170,7 @@ def remainder(x: Extent, y: Extent) -> Extent:
 
 @strict
 def absolute(x: Extent) -> Extent:
-    if x.low >= 0:
-        return x
-    return _negative(x) if x.high <= 0 else Extent(Fraction(0), max(-x.low, x.high))
+    return Extent(max(Fraction(0), x.low, -x.high), max(-x.low, x.high))
 
 
 @strict
@@ -195,7 +187,6 @@ def floor(x: Extent) -> Extent:
 
 @strict
 def ceil(x: Extent) -> Extent:
-    """Of CEIL."""
     return Extent(_whole(_blur(x.low, -1), math.ceil), _whole(_blur(x.high, 1), math.ceil))
 
 
@@ -255,14 +246,12 @@ def _power(x: End, times: int) -> End:
 
 def _enclose(x: End, function: Callable[[arb], arb]) -> tuple[End, End]:
     """Bounds on an increasing function at one point; outside the range of float64 they are open or 0."""
-    if x > 700 and function is arb.exp:
-        return Fraction(1), INFINITY
-    if x < -700 and function is arb.exp:
-        return Fraction(0), Fraction(1)
+    if function is arb.exp and not -700 <= x <= 700:
+        return (Fraction(1), INFINITY) if x > 0 else (Fraction(0), Fraction(1))
     if isinstance(x, float):
         return x, x
-    point = x
-    return enclose(lambda: function(ball(point)))
+    end = x
+    return enclose(lambda: function(ball(end)))
 
 
 def _blur(x: End, sign: int) -> End:

@@ -104,7 +104,6 @@ def scans_of(table: Table) -> int:
 
 
 def levels_of(table: Table) -> int:
-    """How deeply derived tables are nested."""
     return 0 if table.source is None else 1 + max(map(levels_of, table.source.tables))
 
 

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import assert_never
 
@@ -44,30 +44,21 @@ class Identity:
 
     @cached_property
     def text(self) -> str:
-        """The identity as hashed and stored."""
         return compact_json((FORMAT, self.kind, self.facts))
 
 
+@lru_cache(maxsize=4096, typed=True)
 def value_facts(value: Value) -> Facts:
     """A constant or a key, with its type: 1, 1.0, '1' and TRUE are four values."""
-    match value:
-        case None:
-            return None
-        case date():
-            text = value.isoformat()
-        case _:
-            text = str(value)
     kind = type_of(value)
-    return ("null" if kind is None else kind.value, text)
+    return None if kind is None else (kind.value, value.isoformat() if isinstance(value, date) else str(value))
 
 
 def interval_facts(interval: Interval | None) -> Facts:
-    """Both ends, exactly."""
     return None if interval is None else (str(interval.low), str(interval.high))
 
 
 def number_facts(number: Fraction | int | None) -> Facts:
-    """A number, exactly."""
     return None if number is None else str(number)
 
 
@@ -96,7 +87,7 @@ def aggregate_facts(aggregate: Aggregate, table: Table) -> Facts:
     """An aggregate over a table. A column that is only counted is not clipped."""
     clipped = not aggregate.name.startswith("count")
     arguments = tuple(expression_facts(argument, table, clipped=clipped) for argument in aggregate.arguments)
-    return (aggregate.name, arguments, tuple(map(number_facts, aggregate.parameters)))
+    return (aggregate.name, arguments, tuple(map(str, aggregate.parameters)))
 
 
 def rows_facts(table: Table) -> Facts:
@@ -121,7 +112,7 @@ def domain_facts(domain: tuple[tuple[Value, ...], ...] | None, groups: tuple[int
     """The public values of each key, in order, and which combinations are groups; None if keys are selected."""
     if domain is None:
         return None
-    values = tuple(tuple(map(value_facts, values)) for values in domain)
+    values = tuple([tuple(map(value_facts, listed)) for listed in domain])
     return values if groups is None else ("groups", values, sha256(repr(groups).encode()).hexdigest())
 
 

@@ -1,22 +1,38 @@
-"""Refuses a question: with a code, the part, the reason, and what to write instead. The caller words it."""
+"""Refusals that say what to do instead, and nothing that a parser, a mechanism or an engine said."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import NoReturn
 
-from lapwing.errors import Code, Refused
+from lapwing.errors import Code, Misconfigured, Refused
+
+_LOG = logging.getLogger("lapwing.engine")
 
 
 def refuse(code: Code, part: str, why: str, instead: str) -> NoReturn:
-    """Raises a refusal."""
-    refused = Refused(code, part, why, instead)
+    """Refuses a question: with a code, the part, the reason, and what to write instead."""
+    _raise_alone(Refused(code, part, why, instead))
+
+
+def _raise_alone(error: Exception) -> NoReturn:
     try:
-        raise refused
+        raise error
     finally:
-        refused.__context__ = None  # what a parser or a mechanism said is not for the analyst
+        error.__context__ = None
+
+
+@contextmanager
+def hide_errors(kind: type[Exception], message: Callable[[Exception], str]) -> Iterator[None]:
+    """Inside, an error of this kind becomes Misconfigured. Its own text, which may quote a value, is lost."""
+    try:
+        yield
+    except kind as error:
+        _LOG.debug("the engine failed: %s", type(error).__name__)
+        _raise_alone(Misconfigured(message(error)))
 
 
 @contextmanager

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # the range of the engine's integers
 
-
 UNIT_ID = "lw_unit_id"
 """The column of every engine table with the unit as stored, so that no cast merges two units."""
-
 
 USUAL_SCHEMAS = "main", "public"
 """Schemas that may stand before every table."""
@@ -81,10 +79,16 @@ class Field:
                 raise Misconfigured(
                     f"`{self.name}.{name}` is {interval}; the lower bound exceeds the upper bound. Swap them."
                 )
-        if self.type is Type.INTEGER:
-            self._check_integers()
-        if self.edges:
-            self._check_edges()
+        numbers = [Fraction(value) for value in (*self.values, *self.edges) if isinstance(value, int)]
+        numbers += [] if self.bounds is None else [self.bounds.low, self.bounds.high]
+        if self.type is Type.INTEGER and any(not _LEAST <= number <= _MOST for number in numbers):
+            raise Misconfigured(f"`{self.name}` declares an integer beyond 64 bits. Declare its type as real.")
+        ordered = self.type not in (Type.TEXT, Type.BOOLEAN) and all(type_of(edge) is self.type for edge in self.edges)
+        if self.edges and not (ordered and ascending(self.edges) and len(self.edges) <= MOST_EDGES):
+            raise Misconfigured(
+                f"`{self.name}.edges` must be ascending numbers, dates or timestamps of the column's type, at most "
+                f"{MOST_EDGES:,}. For example: [0, 18, 65]."
+            )
         if len(set(self.values)) != len(self.values):
             raise Misconfigured(f"`{self.name}.values` contains a value twice. List each value once.")
         if self.name.lower() == UNIT_ID:
@@ -104,21 +108,6 @@ class Field:
                 f"`{self.name}` is stored with a time zone, so its times are in UTC, but its zone is declared as "
                 f"{self.zone}. Declare UTC, and ask for {self.name} AT TIME ZONE '{self.zone}'."
             )
-
-    def _check_edges(self) -> None:
-        ordered = self.type not in (Type.TEXT, Type.BOOLEAN) and all(type_of(edge) is self.type for edge in self.edges)
-        if not ordered or not ascending(self.edges) or len(self.edges) > MOST_EDGES:
-            raise Misconfigured(
-                f"`{self.name}.edges` must be ascending numbers, dates or timestamps of the column's type, at most "
-                f"{MOST_EDGES:,}. For example: [0, 18, 65]."
-            )
-
-    def _check_integers(self) -> None:
-        numbers = [Fraction(value) for value in (*self.values, *self.edges) if isinstance(value, int)]
-        if self.bounds is not None:
-            numbers += [self.bounds.low, self.bounds.high]
-        if any(not _LEAST <= value <= _MOST for value in numbers):
-            raise Misconfigured(f"`{self.name}` declares an integer beyond 64 bits. Declare its type as real.")
 
 
 def unit_advice(unit: object, names: Iterable[str]) -> str:
@@ -196,7 +185,6 @@ class Table:
 
     @property
     def made_up(self) -> bool:
-        """True if some of its rows are made up."""
         return any(base.dummy for base in self.bases)
 
     @property
@@ -208,9 +196,9 @@ class Table:
 
     def field(self, name: str) -> Field:
         """The column with this name; SQL names are case-insensitive."""
-        found = self._named.get(name.lower())
-        if found is not None:
-            return found
+        field = self._named.get(name.lower())
+        if field is not None:
+            return field
         refuse(
             "unknown-column",
             f"column `{name}`",
@@ -241,7 +229,6 @@ class Catalog:
             raise Misconfigured("two tables have the same name. Rename one.")
 
     def table(self, name: Any) -> Table:
-        """The table with this name."""
         for known in self.tables:
             if isinstance(name, str) and known.name.lower() == name.lower():
                 return known

@@ -10,21 +10,13 @@ from sqlglot import exp
 
 from lapwing.expressions import forms
 from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot
-from lapwing.expressions.operators.base import of_type, shortened, try_cast
-from lapwing.expressions.operators.table import (
-    cast,
-    is_long,
-    maybe_nan,
-    null_if_nan,
-    number,
-    sees_start,
-    within_years,
-)
+from lapwing.expressions.operators.base import cast, maybe_nan, null_if_nan, number, of_type, shortened, try_cast
+from lapwing.expressions.operators.dates import within_years
+from lapwing.expressions.operators.table import is_long, sees_start
 from lapwing.expressions.types import Type, Value
 
 Leaf = Callable[[Column | Key | Slot], exp.Expression]
 """The node for a column, a key or a released number in the query that evaluates the expression."""
-
 
 STORED = {
     Type.INTEGER: exp.DType.BIGINT,
@@ -34,22 +26,21 @@ STORED = {
     Type.DATE: exp.DType.DATE,
     Type.TIMESTAMP: exp.DType.TIMESTAMP,
 }
-"""The engine's type for each declared type."""
+"""The engine's type for each declared type. No other is used in computations, in particular not float32, in which
+integers above 2^24 equal their neighbours."""
 
 
 def emit(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
-    """The tree of an expression.
-
-    `clipped` clips every bounded column to its bounds where its number is used. Conditions and texts inside stay
-    unchanged: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` tests the cost as stored, and its value is bounded anyway.
-    """
+    """The tree of an expression. `clipped` clips every bounded column where its number is used. Conditions and texts
+    inside stay unchanged: `CASE WHEN cost > 9000 THEN 1 ELSE 0 END` tests the cost as stored; its value is bounded."""
     return of_type(_emitted(expression, leaf, clipped=clipped), expression.type)
 
 
 def _emitted(expression: Expression, leaf: Leaf, *, clipped: bool) -> exp.Expression:
     match expression:
         case Column(bounds=bounds) if clipped and bounds is not None:
-            gone = exp.Or(this=_is_null(leaf(expression)), expression=forms.IsNaN(this=number(leaf(expression))))
+            is_null = exp.Is(this=leaf(expression), expression=exp.Null())
+            gone = exp.Or(this=is_null, expression=forms.IsNaN(this=number(leaf(expression))))
             kept = between(number(leaf(expression)), bounds.low, bounds.high)
             return exp.Case(ifs=[exp.If(this=gone, true=exp.Null())], default=kept)
         case Column(type=Type.REAL) | Key(type=Type.REAL) | Slot(type=Type.REAL):
@@ -69,25 +60,18 @@ def _emitted(expression: Expression, leaf: Leaf, *, clipped: bool) -> exp.Expres
 
 def clipped_columns(expression: Expression) -> list[Column]:
     """The columns that `emit` clips."""
-    found, todo = [], [expression]
-    while todo:
-        match todo.pop():
-            case Column(bounds=bounds) as column if bounds is not None:
-                found.append(column)
-            case Call(type=kind, arguments=arguments) if kind.is_number:
-                todo.extend(arguments)
-            case _:
-                pass
-    return found[::-1]
+    match expression:
+        case Column(bounds=bounds) if bounds is not None:
+            return [expression]
+        case Call(type=kind, arguments=arguments) if kind.is_number:
+            return [column for argument in arguments for column in clipped_columns(argument)]
+        case _:
+            return []
 
 
 def value(expression: Expression, leaf: Leaf, *, clipped: bool = False) -> exp.Expression:
     """The same tree, with NULL for NaN."""
     return null_if_nan(emit(expression, leaf, clipped=clipped))
-
-
-def _is_null(node: exp.Expression) -> exp.Expression:
-    return exp.Is(this=node, expression=exp.Null())
 
 
 def between(value: exp.Expression, low: Fraction, high: Fraction) -> exp.Expression:
@@ -127,10 +111,8 @@ def real(value: Fraction) -> exp.Expression:
 
 
 def whole(expression: Expression, leaf: Leaf) -> exp.Expression:
-    """An expression as a key: an integer computed in float64 becomes an integer again, or NULL.
-
-    Dates outside the years 1 to 9999 are NULL too, since not every client can represent them.
-    """
+    """An expression as a key: an integer computed in float64 becomes an integer again, or NULL. Dates outside the years
+    1 to 9999 are NULL too, since not every client can represent them."""
     node = value(expression, leaf)
     if expression.type in (Type.DATE, Type.TIMESTAMP):
         return within_years(node)

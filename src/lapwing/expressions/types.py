@@ -39,7 +39,6 @@ class Interval:
 
     @property
     def magnitude(self) -> Fraction:
-        """The largest absolute value."""
         return max(abs(self.low), abs(self.high))
 
     def times(self, factor: int) -> Interval:

@@ -54,8 +54,8 @@ def offsets_of(name: str) -> Offsets:
 
 def _listed(data: bytes) -> tuple[int, ...]:
     """The seconds since 1970 at which a TZif file (RFC 9636) lists a change: its second part has 64 bits."""
-    ut, std, leaps, many, kinds, letters = struct.unpack_from(">6l", data, 20)
-    start = 44 + 5 * many + 6 * kinds + letters + 8 * leaps + std + ut
+    ut, std, leaps, count, kinds, letters = struct.unpack_from(">6l", data, 20)
+    start = 44 + 5 * count + 6 * kinds + letters + 8 * leaps + std + ut
     return struct.unpack_from(f">{struct.unpack_from('>l', data, start + 32)[0]}q", data, start + 44)
 
 
@@ -73,5 +73,5 @@ def _by_rule(zone: ZoneInfo, start: int) -> Iterator[int]:
 
 
 def _offset(zone: ZoneInfo, second: int) -> int:
-    found = (_EPOCH + timedelta(seconds=second)).astimezone(zone).utcoffset() or timedelta()
-    return int(found.total_seconds())
+    offset = (_EPOCH + timedelta(seconds=second)).astimezone(zone).utcoffset() or timedelta()
+    return int(offset.total_seconds())

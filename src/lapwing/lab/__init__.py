@@ -3,10 +3,9 @@
 from lapwing.lab import course
 from lapwing.lab.attacks import ATTACKS, Attacked, attack, attack_all
 from lapwing.lab.audit import audit, audit_outputs
-from lapwing.lab.claim import Claim
 from lapwing.lab.one_run import OneRun, audit_groups, audit_one_run
 from lapwing.lab.replay import Replay, replay
-from lapwing.lab.report import Audit, Finding
+from lapwing.lab.report import Audit, Claim, Finding
 
 __all__ = [
     "ATTACKS",

@@ -9,7 +9,7 @@ Proof:      fix the training runs; they fix the events. Whether a test run hits 
             alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
             once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
             that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.
-            The number of runs is fixed before the first one; sequential.py is for those who want to stop early.
+            The number of runs is fixed before the first one; a `Wealth` may stop early.
 A rejection refutes the claim. The absence of one proves nothing: another event or other neighbours may break it, and a
 leak with a probability far below 1 / runs is not seen.
 Checked by: tests/lab/test_audit.py
@@ -20,24 +20,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.lab.claim import Claim, read_claim
-from lapwing.lab.equality import kept, same
-from lapwing.lab.event import Event, choose_event
-from lapwing.lab.outputs import Features, Outputs, counts_of, features
-from lapwing.lab.report import Audit, Finding, Sketch
-from lapwing.lab.sequential import Wealth
+from lapwing.lab.outputs import Event, Features, Outputs, choose_event, counts_of, features, keep, read_pair, same
+from lapwing.lab.report import Audit, Claim, Finding, Sketch, read_claim
 from lapwing.lab.success_rate import lower, upper
 from lapwing.numbers import Number, count, flag, inside_unit, shown
 
 TRAINING_SHARE = 0.3
 RUNS = 30_000
 ALPHA = 1e-3
+SIDES = ("left", "right")
+FIRST = 250
+"""Runs of the first batch, which nothing is bet on; later batches double what was run so far."""
+_BOLDEST = 0.95
+_STAKES = 60
 _NO_LISTS = (str, bytes, Mapping, Set, np.ndarray)
 
 Step = Callable[[int], None]
@@ -62,39 +64,42 @@ def audit(
     """Runs a mechanism on two neighbours and reports whether the runs refute its claim.
 
     `mechanism(data)` makes one release; an exception is an output like any other. With `many`, `mechanism(data, n)`
-    returns a list or array of n independent releases. `early` stops at the first rejection, validly (sequential.py).
+    returns a list or array of n independent releases. `early` stops at the first rejection, validly (`Wealth`).
     """
     if not callable(mechanism):
         raise Misconfigured("`mechanism` cannot be called. Pass a function of the data.")
-    made = read_claim(claim, epsilon, delta, rho, mu)
+    claimed = read_claim(claim, epsilon, delta, rho, mu)
     n, level = count(runs, "runs", least=10), float(inside_unit(alpha, "alpha"))
-    left, right = _pair(neighbours)
-    report_step = step or (lambda _: None)
-    draw: Callable[[Any, int], Outputs] = (
-        (lambda data, k: _run_many(mechanism, data, k))
-        if flag(many, "many")
-        else (lambda data, k: [_run(mechanism, data) for _ in range(k)])
-    )
-    if flag(early, "early"):
-        return _checked(*_audit_early(draw, left, right, made, n, level, report_step))
+    left, right = read_pair(neighbours)
+    draw = partial(_run_many if flag(many, "many") else _run_each, mechanism)
+    wealth = Wealth(claimed, level) if flag(early, "early") else None
     samples: tuple[list[Any], list[Any]] = ([], [])
-    for size in _blocks(n):
+    # Without an early end, blocks of runs let both sides take turns.
+    for size in (min(1000, n - start) for start in range(0, n, 1000)) if wealth is None else wealth.batches(n):
         for sample, data in zip(samples, (left, right), strict=True):
             sample.append(draw(data, size))
-        report_step(sum(map(len, samples[0])))
+        if wealth is not None:
+            wealth.play(_joined(samples[0]), _joined(samples[1]), size)
+        if step is not None:
+            step(sum(map(len, samples[0])))
+        if wealth is not None and wealth.rejects:
+            break
     outputs = _joined(samples[0]), _joined(samples[1])
-    return _checked(audit_outputs(*outputs, made, alpha=level), *outputs)
+    found = audit_outputs(*outputs, claimed, alpha=level) if wealth is None else wealth.report()
+    return _checked(found, *outputs)
 
 
 def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
     """The audit, which says so if all outputs are the same; raises if nothing was released in any run."""
     if found.rejected:
         return found
-    first, outputs = left[0], (output for side in (left, right) for output in side)
+    outputs = [*left, *right]
+    first = outputs[0]
     if first is None or isinstance(first, Exception):
         if any(output is not None and not isinstance(output, Exception) for output in outputs):
             return found
-        did = list(dict.fromkeys(_did(output) for side in (left, right) for output in side))
+        raised = (None if output is None else f"raised {type(output).__qualname__}: {output}" for output in outputs)
+        did = list(dict.fromkeys(words or "returned None" for words in raised))
         every = f"every run {did[0]}" if len(did) == 1 else f"no run returned a value; one {did[0]}, another {did[1]}"
         raise Misconfigured(
             f"{every}. So nothing was released that could be audited. Fix the function, or the neighbours passed to it."
@@ -102,83 +107,58 @@ def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
     return replace(found, only=shown(first)) if all(same(first, output) for output in outputs) else found
 
 
-def _did(output: Exception | None) -> str:
-    return "returned None" if output is None else f"raised {type(output).__qualname__}: {output}"
-
-
 def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float = ALPHA) -> Audit:
     """The same for outputs that exist already, of independent runs whose number was fixed beforehand."""
     training = int(len(left) * TRAINING_SHARE), int(len(right) * TRAINING_SHARE)
     seen = features(left, right, training)
     level = float(inside_unit(alpha, "alpha")) / (4 * len(claim.points))
-    found, sketches = [], []
-    for point in claim.points:
-        for way in (0, 1):
-            event, finding = _examine(seen, training, point, way, level)
-            found.append(finding)
-            sketches.append((finding.excess, event))
-    best = max(sketches, key=lambda pair: pair[0])[1]
-    return Audit(claim, min(len(left), len(right)), alpha, tuple(found), _sketch(seen, best, training))
+    examined = [_examine(seen, training, point, way, level) for point in claim.points for way in (0, 1)]
+    best, _ = max(examined, key=lambda pair: pair[1].excess)
+    findings = tuple(finding for _, finding in examined)
+    return Audit(claim, min(len(left), len(right)), alpha, findings, _sketch(seen, best, training))
 
 
 def _examine(
     seen: Features, training: tuple[int, int], point: tuple[float, float], way: int, level: float
 ) -> tuple[Event, Finding]:
-    """One direction of one point: the event, and what its test runs show."""
     sides = (seen.left, seen.right) if way == 0 else (seen.right, seen.left)
     trained = training if way == 0 else training[::-1]
     event = choose_event(sides[0], sides[1], trained, point)
-    tested = [[side[event.feature][start:]] for side, start in zip(sides, trained, strict=True)]
-    alone = Event(0, event.edges, event.cells, event.merit)
-    hits, runs = [int(alone.holds(columns).sum()) for columns in tested], [len(columns[0]) for columns in tested]
-    low, high = lower(hits[0], runs[0], level), upper(hits[1], runs[1], level)
+    tested = [event.holds(side[event.feature][start:]) for side, start in zip(sides, trained, strict=True)]
+    (hits, rare_hits), (runs, rare_runs) = (int(test.sum()) for test in tested), map(len, tested)
+    low, high = lower(hits, runs, level), upper(rare_hits, rare_runs, level)
     bound = math.log((low - point[1]) / high) if low > point[1] else -math.inf
-    words = event.describe(seen.names[event.feature], seen.categories[event.feature])
-    return event, Finding(point[0], point[1], bound, words, ("left", "right")[way], low, high)
+    return event, Finding(point[0], point[1], bound, _words(seen, event), SIDES[way], low, high)
 
 
-def _audit_early(
-    draw: Callable[[Any, int], Outputs], left: Any, right: Any, claim: Claim, runs: int, alpha: float, report_step: Step
-) -> tuple[Audit, Outputs, Outputs]:
-    wealth = Wealth(claim, alpha)
-    samples: tuple[list[Any], list[Any]] = ([], [])
-    for size in wealth.batches(runs):
-        for sample, data in zip(samples, (left, right), strict=True):
-            sample.append(draw(data, size))
-        wealth.play(_joined(samples[0]), _joined(samples[1]), size)
-        report_step(wealth.runs)
-        if wealth.rejects:
-            break
-    return wealth.report(), _joined(samples[0]), _joined(samples[1])
+def _words(seen: Features, event: Event) -> str:
+    return event.describe(seen.names[event.feature], seen.categories[event.feature])
 
 
-def _run(mechanism: Callable[[Any], Any], data: Any) -> Any:
-    try:
-        made = mechanism(data)
-    except Exception as error:  # noqa: BLE001 (whether it fails is part of the output)
-        made = error
-    return kept(made)
+def _run_each(mechanism: Callable[[Any], Any], data: Any, n: int) -> list[Any]:
+    outputs = []
+    for _ in range(n):
+        try:
+            output = mechanism(data)
+        except Exception as error:  # noqa: BLE001 (whether it fails is part of the output)
+            output = error
+        outputs.append(keep(output))
+    return outputs
 
 
 def _run_many(mechanism: Callable[[Any, int], Any], data: Any, n: int) -> Outputs:
-    """What the function returned, if it is one output for each of n runs."""
-    made = mechanism(data, n)
-    rows: Any = made if isinstance(made, np.ndarray) and made.ndim else None
-    if isinstance(made, Sized) and isinstance(made, Iterable) and not isinstance(made, _NO_LISTS):
-        rows = list(made)
+    """One output for each of n runs."""
+    returned = mechanism(data, n)
+    rows: Any = returned if isinstance(returned, np.ndarray) and returned.ndim else None
+    if isinstance(returned, Sized) and isinstance(returned, Iterable) and not isinstance(returned, _NO_LISTS):
+        rows = list(returned)
     if rows is None or len(rows) != n:
-        returned = shown(made) if rows is None else f"{len(rows)} outputs"
+        got = shown(returned) if rows is None else f"{len(rows)} outputs"
         raise Misconfigured(
             f"with `many`, `mechanism(data, {n})` must return a list or an array of {n} outputs. "
-            f"It returned {returned}. Return one output for each run, or leave out `many`."
+            f"It returned {got}. Return one output for each run, or leave out `many`."
         )
-    return rows.copy() if rows is made and rows.dtype != object else [kept(output) for output in rows]
-
-
-def _blocks(runs: int) -> Iterator[int]:
-    """Parts of the runs, so that both sides take turns."""
-    for start in range(0, runs, 1000):
-        yield min(1000, runs - start)
+    return rows.copy() if rows is returned and rows.dtype != object else [keep(output) for output in rows]
 
 
 def _joined(parts: list[Any]) -> Outputs:
@@ -190,16 +170,83 @@ def _joined(parts: list[Any]) -> Outputs:
 
 
 def _sketch(seen: Features, event: Event, training: tuple[int, int]) -> Sketch:
-    """The test runs by the cells of the event's feature, for a picture."""
     sides = [(seen.left, training[0]), (seen.right, training[1])]
     counts = [counts_of(side[event.feature][start:], event.edges) for side, start in sides]
     shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]
     return Sketch(seen.names[event.feature], event.edges, shares[0], shares[1], event.cells)
 
 
-def _pair(neighbours: Any) -> tuple[Any, Any]:
-    try:
-        left, right = neighbours
-    except (TypeError, ValueError):
-        raise Misconfigured("`neighbours` must be a pair: the data with one unit and without it.") from None
-    return left, right
+class Wealth:
+    """Stopping at the first rejection, validly: a bet against the claim.
+
+    Runs come in pairs, one on each neighbour, in batches. For every point (e, d) of the claim and both directions a
+    gambler bets that the event is more likely than the claim allows: with 1[X in E] - e^e 1[Y in E] - d as the payoff
+    of a pair (X, Y), wealth is multiplied by 1 + stake * payoff. Event and stake of a batch are chosen by the batches
+    before it. It gives no bound on epsilon beyond the verdict.
+
+    Guarantee:  if runs are independent and the claim is true, the mean wealth ever reaches 1 / alpha with probability
+                at most alpha, whatever the number of runs and whenever one stops.
+    Proof:      given the past, E and the stake are fixed, and E[payoff] = P[E | x] - e^e P[E | y] - d <= 0. The payoff
+                is at least -(e^e + d), and the stake at most 0.95 / (e^e + d), so no factor is negative. So each wealth
+                is a nonnegative supermartingale that starts at 1, and so is the mean of all. Ville's inequality.
+    Checked by: tests/lab/test_sequential.py
+    """
+
+    def __init__(self, claim: Claim, alpha: float) -> None:
+        self._claim, self._alpha = claim, alpha
+        self._bets = [(point, way) for point in claim.points for way in (0, 1)]
+        self._logs = [0.0] * len(self._bets)
+        self._events = ["none yet"] * len(self._bets)
+        self.runs = 0
+
+    @property
+    def mean(self) -> float:
+        """The wealth of all gamblers, per unit that they brought."""
+        return math.exp(min(700.0, float(np.logaddexp.reduce(self._logs)) - math.log(len(self._logs))))
+
+    @property
+    def rejects(self) -> bool:
+        return self.mean >= 1 / self._alpha
+
+    def batches(self, runs: int) -> Iterator[int]:
+        """The sizes of the batches, `runs` in all."""
+        done = 0
+        while done < runs:
+            size = min(max(FIRST, done), runs - done)
+            yield size
+            done += size
+
+    def play(self, left: Outputs, right: Outputs, size: int) -> None:
+        """Bets on the last `size` runs, by the runs before them."""
+        before = self.runs
+        self.runs = before + size
+        if not before:
+            return
+        seen = features(left, right, (before, before))
+        for i, (point, way) in enumerate(self._bets):
+            sides = (seen.left, seen.right) if way == 0 else (seen.right, seen.left)
+            event = choose_event(sides[0], sides[1], (before, before), point)
+            hits = [event.holds(side[event.feature]) for side in sides]
+            stake = _stake(hits[0][:before].mean(), hits[1][:before].mean(), before, point)
+            payoff = hits[0][before:] - math.exp(point[0]) * hits[1][before:] - point[1]
+            self._logs[i] += float(np.log1p(stake * payoff).sum())
+            self._events[i] = f"{_words(seen, event)}, more often on the {SIDES[way]}"
+
+    def report(self) -> Audit:
+        best = self._events[int(np.argmax(self._logs))]
+        return Audit(self._claim, self.runs, self._alpha, (), None, wealth=self.mean, bet=best)
+
+
+def _stake(likely: float, rare: float, runs: int, point: tuple[float, float]) -> float:
+    """The stake with the largest expected log of wealth, by what was seen, a little pessimistic; 0 if none helps."""
+    factor, delta = math.exp(point[0]), point[1]
+    a = max(likely - 0.5 * math.sqrt(likely * (1 - likely) / runs), 0.0)
+    b = min(rare + 0.5 * math.sqrt(max(rare * (1 - rare), 1 / runs) / runs), 1.0)
+    stakes: Floats = np.linspace(0, _BOLDEST / (factor + delta), _STAKES)
+    growth = (
+        a * b * np.log1p(stakes * (1 - factor - delta))
+        + a * (1 - b) * np.log1p(stakes * (1 - delta))
+        + (1 - a) * b * np.log1p(-stakes * (factor + delta))
+        + (1 - a) * (1 - b) * np.log1p(-stakes * delta)
+    )
+    return float(stakes[int(np.argmax(growth))])

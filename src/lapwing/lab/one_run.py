@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ import numpy as np
 from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
 from lapwing.lab.audit import ALPHA
-from lapwing.lab.experiment import open_experiment
 from lapwing.lab.random_people import flip_coins
 from lapwing.lab.success_rate import lower
+from lapwing.lab.targets import open_experiment
 from lapwing.numbers import Number, count, exact, inside_unit, nonnegative
 
 PARTS = (1.0, 0.5, 0.1, 0.02)
@@ -53,9 +54,7 @@ class OneRun:
         return self.epsilon_lower > self.epsilon
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        names = ("epsilon", "epsilon_lower", "canaries", "guesses", "right", "alpha")
-        return {**{name: getattr(self, name) for name in names}, "rejected": self.rejected, "message": str(self)}
+        return {**asdict(self), "rejected": self.rejected, "message": str(self)}
 
     def __str__(self) -> str:
         most = 1 / (1 + math.exp(-self.epsilon))
@@ -76,8 +75,7 @@ class OneRun:
 def audit_one_run(mechanism: Callable[[Flags], Any], canaries: int, *, epsilon: Number, alpha: float = ALPHA) -> OneRun:
     """Audits a claim of pure DP with one run.
 
-    `mechanism(present)` is run once on the canaries that are present; it returns a score for each canary, the higher
-    the more the answer looks as if that canary were in.
+    `mechanism(present)` returns a score for each canary: the higher, the more the answer looks as if it were present.
     """
     m, level = count(canaries, "canaries", least=10), float(inside_unit(alpha, "alpha"))
     claimed = float(nonnegative(epsilon, "epsilon"))
@@ -86,13 +84,13 @@ def audit_one_run(mechanism: Callable[[Flags], Any], canaries: int, *, epsilon: 
     if scores.shape != (m,):
         raise Misconfigured(f"the mechanism returned {scores.size} scores; return one for each of {m} canaries.")
     order = np.argsort(np.nan_to_num(scores), kind="stable")
-    found = []
+    bounds = []
     for part in PARTS:
         half = max(1, int(part * m / 2))
         right = int(present[order[-half:]].sum()) + int((~present[order[:half]]).sum())
         p = lower(right, 2 * half, level / len(PARTS))
-        found.append((math.log(p / (1 - p)) if p > 0 else -math.inf, 2 * half, right))
-    bound, guesses, right = max(found)
+        bounds.append((math.log(p / (1 - p)) if p > 0 else -math.inf, 2 * half, right))
+    bound, guesses, right = max(bounds)
     return OneRun(claimed, bound, m, guesses, right, level)
 
 
@@ -107,19 +105,17 @@ def audit_groups(aggregate: str = "COUNT(*)", *, epsilon: Number, groups: int = 
     def ask(present: Flags) -> Any:
         import pyarrow as pa
 
-        places = np.arange(len(present))
-        group = np.concatenate([places, places, places[present]])
+        groups = np.arange(len(present))
+        group = np.concatenate([groups, groups, groups[present]])
         value = np.concatenate([np.ones(2 * len(present)), np.full(int(present.sum()), 10.0)])
         table = pa.table({"person": np.arange(len(group)), "grp": group, "value": value})
         curator = open_experiment(
             table, name=TABLE, unit="person", rows_per_unit=1, groups_per_unit=1, bounds={"value": (0, 10)},
-            values={"grp": places.tolist()}, epsilon=price,
+            values={"grp": groups.tolist()}, epsilon=price,
         )  # fmt: skip
-        try:
+        with closing(curator):
             question = f"SELECT grp, {aggregate} AS answer FROM {TABLE} GROUP BY grp"
             answer = curator.sql(question, epsilon=price).to_arrow().sort_by("grp")
-        finally:
-            curator.close()
         return answer["answer"].to_numpy(zero_copy_only=False)
 
     return audit_one_run(ask, groups, epsilon=price, alpha=alpha)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lapwing.answers.formats import load, picture_path
+from lapwing.answers.picture import BLUE, GREEN, GREY, INK, RED, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,24 +18,9 @@ if TYPE_CHECKING:
     from lapwing.lab.attacks.attempt import Attacked, View
     from lapwing.lab.report import Audit, Sketch
 
-BLUE, RED, GREEN, PALE, INK, GREY = "#1b6ca8", "#c8553d", "#5b8c5a", "#d9e3ea", "#22303a", "#66747e"
 GOLD = "#c9a227"
 SYSTEMS = {"unprotected": GREY, "naive noise": RED, "Lapwing": BLUE}
-"""The colour of each system, wherever it is drawn."""
-_STYLE: dict[str, Any] = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": GREY,
-    "axes.edgecolor": "#9aa7b0",
-    "axes.axisbelow": True,
-    "grid.color": PALE,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+_STYLE = {**STYLE, "font.size": 10, "axes.titlesize": 11, "grid.linewidth": 0.8, "ytick.color": GREY}
 
 
 def canvas(width: float, height: float, columns: int = 1, **layout: Any) -> tuple[Figure, list[Axes]]:
@@ -60,7 +46,6 @@ def saved(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def draw_audit(audit: Audit) -> Figure:
-    """Both distributions with the event, and the bound beside the claim."""
     figure, (laws, bounds) = canvas(9.6, 3.9, 2, width_ratios=(3, 1.25))
     if audit.sketch is not None:
         _laws(laws, audit.sketch)
@@ -74,7 +59,6 @@ def draw_audit(audit: Audit) -> Figure:
 
 
 def _laws(axes: Axes, sketch: Sketch) -> None:
-    """One pair of bars for each cell, the cells of the event shaded."""
     keep = np.flatnonzero(sketch.left + sketch.right > 0)
     places = np.arange(len(keep))
     for place, cell in zip(places, keep, strict=True):
@@ -85,8 +69,7 @@ def _laws(axes: Axes, sketch: Sketch) -> None:
     names = [*(f"{edge:.4g}" for edge in sketch.edges), "more", "NaN"]
     every = max(1, math.ceil(len(keep) / 12))
     axes.set_xticks(places[::every], [names[cell] for cell in keep[::every]])
-    axes.set_xlabel(f"{sketch.feature} (up to); the event is shaded")
-    axes.set_ylabel("share of test runs")
+    axes.set(xlabel=f"{sketch.feature} (up to); the event is shaded", ylabel="share of test runs")
     axes.legend(frameon=False)
 
 
@@ -104,8 +87,7 @@ def _bounds(axes: Axes, audit: Audit) -> None:
     axes.text(0, shown, f"{shown:.3g}", ha="center", va="bottom", fontweight="bold")
     axes.axhline(best.epsilon, color=INK, lw=1.2, ls="--")
     axes.text(0.72, best.epsilon, f"claimed {best.epsilon:.3g}", ha="right", va="bottom", fontsize=9)
-    axes.set_xlim(-0.75, 0.75)
-    axes.set_ylim(0, 1.25 * max(shown, best.epsilon, 0.1))
+    axes.set(xlim=(-0.75, 0.75), ylim=(0, 1.25 * max(shown, best.epsilon, 0.1)))
     axes.set_xticks([0], ["epsilon is at least"])
     axes.set_title(f"alpha = {audit.alpha:g}", color=GREY, fontsize=9.5)
 
@@ -119,7 +101,6 @@ def _bins(values: Any) -> list[float]:
 
 
 def draw_attack(attacked: Attacked) -> Figure:
-    """What the attacker sees, and how often each system gave the secret away, with its interval and its cap."""
     figure, (seen, success) = canvas(10.4, 3.8, 2, width_ratios=(1.15, 1))
     _panel(seen, attacked.view)
     names = [attempt.system for attempt in attacked.attempts]
@@ -137,8 +118,7 @@ def draw_attack(attacked: Attacked) -> Figure:
     plain = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     success.text(0.5, -0.53, "blind guess", ha="center", va="center", fontsize=8.5, color=GREY, bbox=plain)
     success.set_yticks(places, names, color=INK)
-    success.set_xlim(0, 1.02)
-    success.set_ylim(-0.7, len(names) - 0.3)
+    success.set(xlim=(0, 1.02), ylim=(-0.7, len(names) - 0.3))
     success.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
     success.set_title("How often the secret was guessed", loc="left")
     figure.suptitle(attacked.title, x=0.01, ha="left", fontweight="bold", fontsize=13)
@@ -161,7 +141,6 @@ def _panel(axes: Axes, view: View) -> None:
     if view.kind == "log lines":
         axes.set_xscale("log")
     axes.set_title(view.title, loc="left")
-    axes.set_xlabel(view.across)
-    axes.set_ylabel(view.up)
+    axes.set(xlabel=view.across, ylabel=view.up)
     axes.grid(axis="y")
     axes.legend(frameon=False, fontsize=9)

@@ -1,7 +1,6 @@
 """The lab's own chance: synthetic people, random subsets, and the float noise that other programs add.
 
-Nothing here protects anyone; releases draw their noise through the mechanisms. Bits come from noise/bits.py all the
-same, so that tests fix every experiment with a tape.
+Nothing here protects anyone. Bits come from noise/bits.py all the same, so that tests fix every experiment.
 """
 
 from __future__ import annotations
@@ -18,14 +17,12 @@ from lapwing.noise import SYSTEM, sample_laplace, sample_uniform
 
 def draw_uniforms(*shape: int) -> Floats:
     """Floats in [0, 1): multiples of 2^-53, as most programs make them."""
-    words = SYSTEM.words(prod(shape), 53).astype(np.float64)
-    return (words * 2.0**-53).reshape(shape)
+    return (SYSTEM.words(prod(shape), 53).astype(np.float64) * 2.0**-53).reshape(shape)
 
 
 def flip_coins(*shape: int) -> Flags:
     """Fair and independent."""
-    flips: Flags = SYSTEM.words(prod(shape), 1).astype(np.bool_).reshape(shape)
-    return flips
+    return np.asarray(SYSTEM.words(prod(shape), 1).astype(np.bool_).reshape(shape))
 
 
 def draw_normals(*shape: int) -> Floats:
@@ -48,7 +45,6 @@ def draw_whole_laplace(scale: float | Fraction, *shape: int) -> Integers:
 
 
 def draw_places(below: int, count: int) -> Integers:
-    """Uniform places in [0, below), with repetition."""
     return sample_uniform(below, count)
 
 

@@ -8,8 +8,7 @@ Guarantee:  if the function is deterministic but for its mechanisms, and the rep
 Proof:      with the same released numbers both runs make the same calls, with the same parameters and inputs within the
             sensitivity, so each release is as private as its mechanism says, given the ones before: adaptive
             composition. The result is the same function of the released numbers: post-processing.
-One pair and one draw are one case of many: what is found is a violation, and nothing found is no proof. Given the draw
-it is deterministic; it takes two runs each way and no statistics.
+One pair and one draw are one case of many: nothing found is no proof. It takes two runs each way and no statistics.
 Checked by: tests/lab/test_replay.py
 """
 
@@ -19,12 +18,12 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
+from operator import add, methodcaller
 from typing import Any
 
 from lapwing.errors import LapwingError, Misconfigured
-from lapwing.lab.equality import kept, same
 from lapwing.lab.intercept import Recording, Stopped, intercepting
+from lapwing.lab.outputs import keep, read_pair, same
 from lapwing.numbers import Number, below_one, nonnegative
 from lapwing.privacy.loss import Loss
 
@@ -43,42 +42,27 @@ class Replay:
         return bool(self.problems)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "rejected": self.rejected,
-            "problems": list(self.problems),
-            "releases": self.releases,
-            "loss": self.loss,
-            "message": str(self),
-        }
+        facts = {"problems": list(self.problems), "releases": self.releases, "loss": self.loss}
+        return {"rejected": self.rejected, **facts, "message": str(self)}
 
     def __str__(self) -> str:
         if not self.problems and not self.releases:
             return "Nothing to replay: the function uses no mechanism, and its result is the same on both neighbours."
         lost = f"{self.releases} release{'s' if self.releases != 1 else ''}, {self.loss} in all"
         if not self.problems:
-            return (
-                f"No violation found in this pair: {lost}.\nOne pair is not all pairs: try small and extreme ones too."
-            )
+            advice = "One pair is not all pairs: try small and extreme ones too."
+            return f"No violation found in this pair: {lost}.\n{advice}"
         return "\n".join([f"Rejected ({lost}):", *(f"- {problem}" for problem in self.problems)])
 
 
 def replay(
-    function: Callable[[Any], Any],
-    neighbours: tuple[Any, Any],
-    *,
-    epsilon: Number | None = None,
-    delta: Number = 0,
+    function: Callable[[Any], Any], neighbours: tuple[Any, Any], *, epsilon: Number | None = None, delta: Number = 0
 ) -> Replay:
     """Runs a function on two neighbours with the same released numbers, both ways, and compares what it does.
 
-    With `epsilon` the mechanisms together must not lose more; if the function charges a `Filter`, not more than it
-    charges.
+    With `epsilon` the mechanisms together must not lose more, and never more than the function charges a `Filter`.
     """
-    try:
-        left, right = neighbours
-    except (TypeError, ValueError):
-        raise Misconfigured("`neighbours` must be a pair: the data with one unit and without it.") from None
+    left, right = read_pair(neighbours)
     below_one(delta, "delta")
     problems: list[str] = []
     recorded, result = _run(function, left, None)
@@ -91,9 +75,9 @@ def replay(
     for data, other in ((left, right), (right, left)):
         first, seen = _run(function, data, None)
         second, other_seen = _run(function, other, first)
-        problems += (
-            second.problems if second.stopped else [*second.problems, *_compare(first, seen, second, other_seen)]
-        )
+        problems += second.problems
+        if not second.stopped:
+            problems += _compare(first, seen, second, other_seen)
     problems += _overspent(recorded, epsilon, delta)
     if not problems and (result is None or isinstance(result, Exception)):
         did = "returned None" if result is None else f"raised {type(result).__qualname__}: {result}"
@@ -107,19 +91,16 @@ def _run(function: Callable[[Any], Any], data: Any, answers: Recording | None) -
     with intercepting(recording):
         try:
             result = function(copy.deepcopy(data))
-        except Stopped as error:
-            result = error
-        except Exception as error:  # noqa: BLE001 (whether it fails is part of the result)
+        except (Stopped, Exception) as error:  # noqa: BLE001 (whether it fails is part of the result)
             result = error
     if recording.unknown is not None:
         raise Misconfigured(
             f"{recording.unknown} cannot be replayed. Audit the function by sampling: `lapwing audit module:function`."
         )
-    return recording, kept(result)
+    return recording, keep(result)
 
 
 def _compare(first: Recording, seen: Any, second: Recording, other: Any) -> list[str]:
-    """What is wrong with the results, given the same released numbers."""
     calls, others = len(first.calls), len(second.calls)
     if others < calls or len(second.spent) < len(first.spent):
         charges, other_charges = len(first.spent), len(second.spent)
@@ -134,27 +115,22 @@ def _overspent(recorded: Recording, epsilon: Number | None, delta: Number) -> li
     total, paid = _total(recorded.losses), _total(recorded.spent)
     if total is None:
         return []
-    found = []
+    problems = []
     if epsilon is not None:
-        most = nonnegative(epsilon, "epsilon")
-        lost = _epsilon(total, delta)
+        most, lost = nonnegative(epsilon, "epsilon"), _epsilon(total, delta)
         if lost is None or lost > most:
             shown = f"epsilon = {float(lost):.6g}" if lost is not None else str(total)
-            found.append(f"the mechanisms lose {shown}, and epsilon = {float(most):.6g} is claimed")
+            problems.append(f"the mechanisms lose {shown}, and epsilon = {float(most):.6g} is claimed")
     if recorded.charging and (short := _short(total, paid)) is not None:
-        found.append(short)
-    return found
+        problems.append(short)
+    return problems
 
 
 def _short(total: Loss, paid: Loss | None) -> str | None:
     """By how much the charges fall short of what is lost, in the first currency that both have."""
-    currencies: dict[str, Callable[[Loss], Any]] = {
-        "epsilon": lambda loss: loss.to_pure().epsilon,
-        "rho": lambda loss: loss.to_zcdp().rho,
-    }
-    for name, read in currencies.items():
+    for name, converted in (("epsilon", methodcaller("to_pure")), ("rho", methodcaller("to_zcdp"))):
         try:
-            lost, charged = read(total), 0 if paid is None else read(paid)
+            lost, charged = (0 if loss is None else getattr(converted(loss), name) for loss in (total, paid))
         except LapwingError:
             continue
         if lost <= charged:
@@ -164,7 +140,6 @@ def _short(total: Loss, paid: Loss | None) -> str | None:
 
 
 def _epsilon(loss: Loss, delta: Number) -> Any:
-    """The epsilon of a loss at this delta; None if it has none."""
     try:
         return loss.to_approximate(delta).epsilon if below_one(delta, "delta") else loss.to_pure().epsilon
     except LapwingError:

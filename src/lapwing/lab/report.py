@@ -1,19 +1,87 @@
-"""What an audit found, in words, as JSON and as a picture. It never says that a mechanism is private."""
+"""What is claimed of a mechanism, and what an audit found, in words, as JSON and as a picture.
+
+A report never says that a mechanism is private.
+Checked by: tests/lab/test_audit.py
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from lapwing.arrays import Flags, Floats
-from lapwing.lab.claim import Claim
+from lapwing.errors import Misconfigured
+from lapwing.numbers import Number, below_one, nonnegative, positive
+from lapwing.privacy.convert import delta_of_rho
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+WHERE = (0.0, 0.75, 1.5, 3.0)
+"""The points of a curve that are audited, in multiples of its spread sqrt(2 rho) = mu; 0 is total variation."""
 LIMITS = "This does not show that the claim is true: another event or other neighbours may break it."
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A list of (epsilon, delta), all of which must hold, and the claim in words.
+
+    Pure DP and (epsilon, delta)-DP are one point. A claim of zCDP or of Gaussian DP is a whole curve; one point of it,
+    far out in the tail, is hard to test, so an audit looks at several. A mechanism that keeps the claim keeps them all.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    text: str
+
+    @classmethod
+    def dp(cls, epsilon: Number, delta: Number = 0) -> Claim:
+        """(epsilon, delta)-DP; pure DP if delta is 0."""
+        e, d = nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
+        return cls(((float(e), float(d)),), f"epsilon = {float(e):.6g}" + (f", delta = {float(d):.6g}" if d else ""))
+
+    @classmethod
+    def zcdp(cls, rho: Number) -> Claim:
+        """rho-zCDP, by the (epsilon, delta) that follow from it."""
+        value = positive(rho, "rho")
+        text = f"rho = {float(value):.6g}"
+        return _curve(math.sqrt(2 * value), lambda e: float(delta_of_rho(value, round(e, 6))), text)
+
+    @classmethod
+    def gaussian(cls, mu: Number) -> Claim:
+        """mu-GDP: no easier to tell apart than normals of standard deviation 1 whose means differ by mu."""
+        m, cdf = float(positive(mu, "mu")), NormalDist().cdf
+        return _curve(m, lambda e: cdf(m / 2 - e / m) - math.exp(e) * cdf(-m / 2 - e / m), f"mu = {m:.6g} (Gaussian)")
+
+
+def read_claim(claim: Any, epsilon: Number | None, delta: Number, rho: Number | None, mu: Number | None) -> Claim:
+    """The one claim that was made: a claim, a loss, a mechanism with a loss, or numbers."""
+    if sum(given is not None for given in (claim, epsilon, rho, mu)) != 1:
+        raise Misconfigured("make one claim: epsilon (with delta, if you like), rho or mu. Pass for example epsilon=1.")
+    if epsilon is not None:
+        return Claim.dp(epsilon, delta)
+    if rho is not None:
+        return Claim.zcdp(rho)
+    if mu is not None:
+        return Claim.gaussian(mu)
+    return claim if isinstance(claim, Claim) else _of_loss(getattr(claim, "loss", claim))
+
+
+def _of_loss(loss: Any) -> Claim:
+    """What a loss of Lapwing promises. One that has only rho promises a curve, any other a point."""
+    if hasattr(loss, "epsilon"):
+        return Claim.dp(loss.epsilon, loss.delta)
+    if hasattr(loss, "rho") and not loss.delta:
+        return Claim.zcdp(loss.rho)
+    raise Misconfigured("`claim` is not one that can be audited. Pass epsilon=1, rho=0.5, or a mechanism with a loss.")
+
+
+def _curve(spread: float, delta: Callable[[float], float], text: str) -> Claim:
+    points = ((e, delta(e)) for e in (round(at * spread, 6) for at in WHERE))
+    return Claim(tuple((e, d) for e, d in points if d < 1), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +99,6 @@ class Finding:
 
     @property
     def excess(self) -> float:
-        """How far the bound lies above the claimed epsilon."""
         return self.bound - self.epsilon
 
 
@@ -48,8 +115,6 @@ class Sketch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audit:
-    """The result of an audit."""
-
     claim: Claim
     runs: int
     alpha: float
@@ -80,26 +145,17 @@ class Audit:
 
     @property
     def event(self) -> str:
-        """What was more likely on one side."""
         if self.best is None:
             return self.bet or "none"
         return f"{self.best.event}, more often on the {self.best.side}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        bound = self.epsilon_lower
+        bound, best = self.epsilon_lower, self.best
         return {
-            "claim": self.claim.text,
-            "rejected": self.rejected,
-            "runs": self.runs,
-            "alpha": self.alpha,
-            "epsilon_lower": bound if math.isfinite(bound) else None,
-            "delta": self.best.delta if self.best is not None else None,
-            "event": self.event,
-            "wealth": self.wealth,
-            "only_output": self.only,
-            "message": str(self),
-        }
+            "claim": self.claim.text, "rejected": self.rejected, "runs": self.runs, "alpha": self.alpha,
+            "epsilon_lower": bound if math.isfinite(bound) else None, "delta": None if best is None else best.delta,
+            "event": self.event, "wealth": self.wealth, "only_output": self.only, "message": str(self),
+        }  # fmt: skip
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Both distributions with the event, and the bound beside the claim; written to a PNG or SVG file if asked."""
@@ -119,8 +175,8 @@ class Audit:
         if best is None:
             return f"Nothing was audited at N = {self.runs:,}."
         at = f" at delta = {best.delta:.3g}" if best.delta else ""
-        sides = ("left", "right") if best.side == "left" else ("right", "left")
-        often, seldom = f"on the {sides[0]} at least {best.low:.4g}", f"on the {sides[1]} at most {best.high:.4g}"
+        other = "right" if best.side == "left" else "left"
+        often, seldom = f"on the {best.side} at least {best.low:.4g}", f"on the {other} at most {best.high:.4g}"
         seen = f"Event: {best.event}\n  {often}, {seldom}"
         odds = f"N = {self.runs:,} runs on each side, alpha = {self.alpha:g}"
         if self.rejected:

@@ -31,14 +31,12 @@ _INTRO = (
 
 
 def write_page(attacks: Iterable[Attacked], path: Path) -> None:
-    """Writes the page."""
     if not path.parent.is_dir():
         raise Misconfigured(f"The page {str(path)!r} is in no folder that exists. Create the folder first.")
     path.write_text(page_of(attacks), encoding="utf-8")
 
 
 def page_of(attacks: Iterable[Attacked]) -> str:
-    """The page as text."""
     shown = list(attacks)
     links = " ".join(f'<a href="#{escape(found.name)}">{escape(found.title)}</a>' for found in shown)
     sections = "\n".join(map(_section, shown))

@@ -5,8 +5,16 @@ from __future__ import annotations
 from lapwing.ledger.chain import ChainFault, Declaration
 from lapwing.ledger.entry import Charge, Entry, EntryKind, Head, Offer, Reservation, StoredAnswer
 from lapwing.ledger.ledger import Ledger
-from lapwing.ledger.open import LedgerPlace, accept_ledger, has_ledger, open_ledger, verify_ledger
-from lapwing.ledger.populations import FRESH, Population, population_of
+from lapwing.ledger.open import (
+    FRESH,
+    LedgerPlace,
+    Population,
+    accept_ledger,
+    has_ledger,
+    open_ledger,
+    population_of,
+    verify_ledger,
+)
 from lapwing.ledger.verify import Report, read_head
 
 __all__ = [

@@ -66,7 +66,7 @@ class Units:
     """The unit of each table and of all data, as the declarations so far have it."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], str | None] = {}
+        self._declared: dict[tuple[str, str], str | None] = {}
 
     def take(self, note: Mapping[str, Any]) -> str | None:
         """Adds a declaration and returns None, or says how it contradicts an earlier one. ValueError if it is none."""
@@ -75,33 +75,32 @@ class Units:
             raise ValueError("it declares no table and unit")
         conflict = next(self._conflicts(table, unit, note), None)
         if conflict is None:
-            self._known |= dict.fromkeys(_identities(note), unit)
+            self._declared |= dict.fromkeys(_identities(note), unit)
         return conflict
 
     def holds(self, note: Mapping[str, Any]) -> bool:
-        """Whether these contents, or what stands in their place, were declared as somebody's."""
-        return any(known in self._known for known in _identities(note) if known[0] != "table")
+        """Whether these contents, or the file in their place, were declared as private."""
+        return any(mark in self._declared for mark in _identities(note) if mark[0] != "table")
 
     def _conflicts(self, table: str, unit: str | None, note: Mapping[str, Any]) -> Iterator[str]:
-        kinds = {known is None for known in self._known.values()}
+        kinds = {earlier is None for earlier in self._declared.values()}
         if kinds and (unit is None) not in kinds:
             kind = "units named by a column" if unit is None else "single rows"
             yield f"Table `{table}` declares {_named(unit)}, but this ledger protects {kind}."
-        for what, mark in _identities(note):
-            known = self._known.get((what, mark), unit)
-            if (known or "").lower() != (unit or "").lower():
-                whose = f"Table `{table}`" if what == "table" else f"The data of table `{table}`"
-                yield f"{whose} had {_named(known)} before, and {_named(unit)} is declared now."
+        for kind, mark in _identities(note):
+            earlier = self._declared.get((kind, mark), unit)
+            if (earlier or "").lower() != (unit or "").lower():
+                whose = f"Table `{table}`" if kind == "table" else f"The data of table `{table}`"
+                yield f"{whose} had {_named(earlier)} before, and {_named(unit)} is declared now."
 
 
 def version_mark(salt: bytes, table: str, fingerprint: bytes) -> str:
-    """Stands for the contents of one table."""
     return _mark(salt, "version", table, fingerprint.hex())
 
 
 def _identities(note: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What keeps its unit; names of tables are not case-sensitive."""
-    return [(what, note[what].lower()) for what in _MARKS if isinstance(note.get(what), str)]
+    return [(kind, note[kind].lower()) for kind in _MARKS if isinstance(note.get(kind), str)]
 
 
 def _named(unit: str | None) -> str:
@@ -148,23 +147,21 @@ def sum_fault(before: Entry, entry: Entry, accounting: Accounting) -> ChainFault
     return None if right else ChainFault("its running sum is wrong.", entry.seq)
 
 
-def head_fault(book: Book, head: Head, source: str, known: Head) -> ChainFault | None:
+def head_fault(book: Book, head: Head, source: str, seen: Head) -> ChainFault | None:
     """Why the ledger with this head is not the one seen before; None if it is."""
-    if known.ledger != head.ledger:
-        return ChainFault(other_ledger(source, known, head.ledger))
-    if known.seq > head.seq:
-        return ChainFault(rolled_back(source, known, head.seq), head.seq + 1)
-    row = book.entry(known.seq)
-    return None if row is not None and row[-1] == known.hash else ChainFault(altered(source, known), known.seq)
+    if seen.ledger != head.ledger:
+        return ChainFault(other_ledger(source, seen, head.ledger))
+    if seen.seq > head.seq:
+        return ChainFault(rolled_back(source, seen, head.seq), head.seq + 1)
+    row = book.entry(seen.seq)
+    return None if row is not None and row[-1] == seen.hash else ChainFault(altered(source, seen), seen.seq)
 
 
 def spent_after(entry: Entry, accounting: Accounting) -> Cost:
-    """The sum of all charges up to this entry."""
     return cost_of(accounting, entry.spent_amount, entry.spent_delta)
 
 
 def own_after(entry: Entry, accounting: Accounting) -> Cost:
-    """The sum of this analyst's charges up to this entry."""
     return cost_of(accounting, entry.own_amount, entry.own_delta)
 
 
@@ -199,13 +196,13 @@ class ChainVerifier:
             self.terms = LedgerTerms.read(entry)
         accounting = self.terms.budget.accounting
         cost, own = cost_of(accounting, entry.amount, entry.delta), own_after(entry, accounting)
-        known = self._own.get(entry.analyst, own.zero)
+        expected = self._own.get(entry.analyst, own.zero)
         match entry.kind:
             case EntryKind.OPEN:
                 if self.last is not None or spent_after(entry, accounting):
                     yield "a ledger is opened only once, with nothing spent."
             case EntryKind.RESERVE:
-                known = add_costs(known, cost)
+                expected = add_costs(expected, cost)
                 if not cost:
                     yield "it charges nothing."
                 if not spent_after(entry, accounting).fits(self.terms.total):
@@ -219,14 +216,21 @@ class ChainVerifier:
             case EntryKind.KEEP:
                 if entry.remark("of") != entry.seq:
                     yield "it does not say which content it keeps."
-            case EntryKind.MEMBER | EntryKind.TOKEN | EntryKind.REVOKE | EntryKind.CLAIM:
+            case (
+                EntryKind.MEMBER
+                | EntryKind.TOKEN
+                | EntryKind.REVOKE
+                | EntryKind.CLAIM
+                | EntryKind.SESSION
+                | EntryKind.LOOK
+            ):
                 if entry.key is None or cost:
                     yield "it is a record without a key, or with a price."
             case EntryKind.ALLOW | EntryKind.WITNESS:
                 pass
             case _:
                 yield "its kind is unknown."
-        if own != known:
+        if own != expected:
             yield "its running sum for the analyst is wrong."
 
     def _take(self, entry: Entry) -> None:

@@ -1,15 +1,13 @@
-"""One line of the ledger, and the chain that holds the lines together.
+"""The entries of a ledger, the chain of their hashes, and what a caller passes and gets for a charge.
 
     hash_i = SHA-256(hash_(i-1) followed by the canonical JSON of entry i)
 
-Whoever changes, drops or inserts an entry must change every later hash, and so the head, which is also kept elsewhere.
+To change, drop or insert an entry changes every later hash, and so the head, which is also kept elsewhere.
 Numbers are exact: an amount is the text "n/d". Time never goes back from one entry to the next, whatever the clock
-says; of the budget nothing is ever decided by it.
+says, and decides nothing about the budget.
 An entry holds nothing that depends on the data: a charge is written before any row is read, and the entry that records
 its answer has the hash of what was released anyway and the time of the charge, or of the entry before it if that is
-later, not its own, which would tell how long the question ran.
-
-What a caller passes for a charge, checked, and what a charge gives to the one who pays it.
+later; its own time would reveal how long the question ran.
 """
 
 from __future__ import annotations
@@ -38,8 +36,6 @@ _RATIO = re.compile(r"(0|[1-9][0-9]{0,999})/([1-9][0-9]{0,999})")
 
 
 class EntryKind(StrEnum):
-    """What an entry says."""
-
     OPEN = "open"  # the first: which ledger, which budget; its amount is all there is to spend
     RESERVE = "reserve"  # a charge
     SETTLE = "settle"  # the answer to an earlier charge was stored
@@ -50,12 +46,22 @@ class EntryKind(StrEnum):
     TOKEN = "token"  # someone may ask a server (server/tokens.py)
     REVOKE = "revoke"  # a token is no longer valid, for ever
     CLAIM = "claim"  # a request with a key is being answered (server/retries.py)
+    SESSION = "session"  # somebody signed in to the console (server/console/sessions.py)
+    LOOK = "look"  # the steward looked at exact facts (curator/fit.py): who and when, never what
     KEEP = "keep"  # something that was sent is kept, with its content as the answer of this very entry
 
 
 UNSYNCED = (EntryKind.SETTLE, EntryKind.CLAIM, EntryKind.KEEP)
 """What is committed without a sync of its own. No charge is among it."""
-FREE = (EntryKind.MEMBER, EntryKind.TOKEN, EntryKind.REVOKE, EntryKind.CLAIM, EntryKind.KEEP)
+FREE = (
+    EntryKind.MEMBER,
+    EntryKind.TOKEN,
+    EntryKind.REVOKE,
+    EntryKind.CLAIM,
+    EntryKind.SESSION,
+    EntryKind.LOOK,
+    EntryKind.KEEP,
+)
 """What is recorded under a name and a key, and costs nothing."""
 
 
@@ -107,15 +113,13 @@ class Entry:
     @property
     def digest(self) -> str:
         """What `hash` must be."""
-        return _digest(self.previous, self.content)
+        return sha256((self.previous + self.content).encode()).hexdigest()
 
     def seal(self) -> Entry:
-        """The same entry with its hash."""
         return replace(self, hash=self.digest)
 
     @property
     def row(self) -> tuple[Any, ...]:
-        """Its columns in their order."""
         return _ROW(self)
 
     def remark(self, name: str) -> Any:
@@ -169,7 +173,6 @@ class LedgerTerms:
         return terms
 
     def note(self) -> dict[str, Any]:
-        """What the first entry says."""
         return {"ledger": self.ledger, **self._fixed()}
 
     def _fixed(self) -> dict[str, Any]:
@@ -178,20 +181,11 @@ class LedgerTerms:
         return {"format": FORMAT, "salt_hash": self.salt_hash, **numbers, "accounting": budget.accounting.value}
 
 
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted names, no blanks, ASCII only, no NaN."""
-    return _ENCODER.encode(value)
-
-
-def _digest(previous: str, content: str) -> str:
-    return sha256((previous + content).encode()).hexdigest()
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+"""The one JSON text of a value: sorted names, no blanks, ASCII only, no NaN."""
 
 
 def ratio(value: Fraction) -> str:
-    """An exact number as text."""
     return f"{value.numerator}/{value.denominator}"
 
 
@@ -202,7 +196,7 @@ def _ratios(cost: Cost) -> tuple[str, str]:
 
 @lru_cache(maxsize=64)
 def _read_note(text: str) -> Any:
-    """What a note says. It is read only: everybody who asks gets the same."""
+    """What a note says, as one object for all readers, which do not change it."""
     return json.loads(text)
 
 
@@ -265,26 +259,15 @@ def follow(
     at: str | None = None,
 ) -> Entry:
     """The entry that comes after another one, with its hash. A note that is text is canonical JSON already."""
-    (amount, delta), (all_amount, all_delta), (own_amount, own_delta) = map(_ratios, (cost or spent.zero, spent, own))
     if before is None and kind is not EntryKind.OPEN:
         raise Bug("A chain must begin with an entry that opens it.")
-    content: dict[str, Any] = {
-        "seq": 1 if before is None else before.seq + 1,
-        "kind": kind.value,
-        "analyst": analyst,
-        "key": key,
-        "body": body,
-        "amount": amount,
-        "delta": delta,
-        "spent_amount": all_amount,
-        "spent_delta": all_delta,
-        "own_amount": own_amount,
-        "own_delta": own_delta,
-        "note": note if isinstance(note, str) else canonical(note or {}),
-        "at": max(now() if at is None else at, "" if before is None else before.at),
-    }
-    previous = START if before is None else before.hash
-    return Entry(**content, previous=previous, hash=_digest(previous, canonical(content)))
+    seq, previous = (1, START) if before is None else (before.seq + 1, before.hash)
+    amounts = (*(("0/1", "0/1") if cost is None else _ratios(cost)), *_ratios(spent), *_ratios(own))
+    text = note if isinstance(note, str) else canonical(note or {})
+    time = max(now() if at is None else at, "" if before is None else before.at)
+    values = (seq, kind.value, analyst, key, body, *amounts, text, time)
+    content = canonical(dict(zip(_CONTENT, values, strict=True)))
+    return Entry(*values, previous, sha256((previous + content).encode()).hexdigest())
 
 
 _LONGEST_NAME = 200
@@ -363,25 +346,16 @@ class Offer:
 
 
 def digest(value: bytes | str) -> str:
-    """The hash of a request or an answer."""
     return sha256(value.encode() if isinstance(value, str) else bytes(value)).hexdigest()
 
 
 def check_names(analyst: object, key: object) -> None:
-    """Refuses what is no name."""
     for name, value in (("analyst", analyst), ("key", "none" if key is None else key)):
         if not (isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME):
             raise Misconfigured(f"`{name}` must be a text of 1 to {_LONGEST_NAME} printable characters. Pass a name.")
 
 
-def checked_note(note: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A note that can be written as canonical JSON."""
-    note_text(note)
-    return dict(note or {})
-
-
 def note_text(note: Mapping[str, Any] | None) -> str:
-    """A note as canonical JSON."""
     try:
         return canonical(dict(note or {}))
     except (TypeError, ValueError, RecursionError):

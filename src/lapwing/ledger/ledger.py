@@ -10,12 +10,12 @@ Proof.    A charge is written only by `reserve`, while no other writes, after it
           through the entries since, against the witness. Nothing is ever deleted or changed, so the sum never falls.
           The caller reads no data before `reserve` returns with `fresh`, which exactly one call per charge does: the
           one whose transaction wrote the entry. When it returns, the entry is durable.
-Lost.     A charge whose process ended before `settle` stays charged and unanswered. Nobody can tell from the ledger
-          whether its process still runs, so nothing is written about it: a retry with the same key is told that there
-          is no answer, and never runs the question again for free.
-Created.  The place is empty until one transaction writes the secret and the first entry, and only then does a witness
-          learn of it. A process that dies before has created nothing to remember, and the next one starts over.
-          An empty place beside a witness is never taken for that: the witness has seen a ledger, which is missing.
+Lost.     A charge whose process ended before `settle` stays charged and unanswered. The ledger cannot show whether
+          its process still runs, so nothing is written about it: a retry with the same key gets no answer, and never
+          runs the question again for free.
+Created.  The store is empty until one transaction writes the secret and the first entry; only then does a witness
+          learn of it. If the process dies before, the next one starts over. An empty store beside a witness is
+          refused: the witness has seen a ledger, which is missing.
 Power.    The entry of an answer is not synced on its own; the next charge syncs it. If the power fails in between, the
           answer is lost and the charge is not. A witness names only entries that are synced, so it is never ahead.
 Checked by: tests/ledger/test_ledger.py, tests/ledger/test_promises.py, tests/ledger/test_model.py,
@@ -50,7 +50,6 @@ from lapwing.ledger.entry import (
     StoredAnswer,
     add_costs,
     check_names,
-    checked_note,
     cost_of,
     digest,
     follow,
@@ -58,11 +57,10 @@ from lapwing.ledger.entry import (
     note_text,
     round_denominators,
 )
-from lapwing.ledger.export import write_export
 from lapwing.ledger.phrases import budget_text, shortage
 from lapwing.ledger.store import Book, InDoubt, Store
 from lapwing.ledger.verified import CheckedBook, intact
-from lapwing.ledger.verify import Report, verify
+from lapwing.ledger.verify import Report, verify, write_export
 from lapwing.ledger.witness import Witness, missing_ledger
 from lapwing.noise.bits import SYSTEM
 from lapwing.privacy.budget import Budget, Cost
@@ -74,15 +72,24 @@ class Ledger:
     def __init__(self, store: Store, witnesses: Sequence[Witness], first: Entry, salt: bytes) -> None:
         self._store = store
         self.note = store.note
-        """What is said of a budget that does not outlive the process."""
+        """The note on a budget that ends with the process."""
+        self.path = next(iter(store.files), None)
+        """The file; None if it is not in one."""
         self._witnesses = tuple(witnesses)
         self._first = first
         self._terms = LedgerTerms.read(first)
-        self._salt = salt
+        self.id = self._terms.ledger
+        """The name of this ledger, a hash of its terms."""
+        self.budget = self._terms.budget
+        """The value that this ledger enforces."""
+        self.total = self._terms.total
+        """All there ever was to spend."""
+        self.salt = salt
+        """32 secret bytes for keyed hashes."""
         self._known: Head | None = None
         """The last charge that this process has made durable. It need not prove again what comes before."""
         self._seen: Head | None = None
-        """Where the last check ended. Unlike what is known, it may not be on disk yet, so it need not be there."""
+        """Where the last check ended. Unlike `_known`, it may not be on disk yet, so it need not be there."""
 
     @classmethod
     def open(cls, store: Store, budget: Budget, witnesses: Sequence[Witness] = ()) -> Self:
@@ -131,24 +138,28 @@ class Ledger:
 
         With keys, either all were made before, and are given back, or none was.
         """
-        made = [(self._price(c.cost), digest(c.body), c.key, note_text(c.note)) for c in charges]
+        requests = [(self._price(c.cost), digest(c.body), c.key, note_text(c.note)) for c in charges]
         for charge in charges:
             check_names(analyst, charge.key)
-        total = reduce(add_costs, [price for price, *_ in made])
-        entries: list[Entry] = []
-        with _in_doubt_as_charged(total), self._writing() as book:
-            last = self._check(book, repair=True)
-            earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in made]
-            if any(earlier):
-                return tuple(self._again(book, old, request[1]) for old, request in zip(earlier, made, strict=True))
-            refusal = self._refusal(book, total, analyst, last)
-            if refusal is None:
-                last = book.join(last, analyst)
-                for price, body, key, note in made:
-                    last = book.append(
-                        last, EntryKind.RESERVE, cost=price, analyst=analyst, key=key, body=body, note=note
-                    )
-                    entries.append(last)
+        total = reduce(add_costs, [price for price, *_ in requests])
+        reservations: list[Reservation] = []
+        try:
+            with self._writing() as book:
+                last = self._check(book, repair=True)
+                earlier = [None if key is None else book.with_key(analyst, key) for _, _, key, _ in requests]
+                if any(earlier):
+                    return tuple(self._again(book, old, new[1]) for old, new in zip(earlier, requests, strict=True))
+                refusal = self._refusal(book, total, analyst, last)
+                if refusal is None:
+                    last = book.join(last, analyst)
+                    for price, body, key, note in requests:
+                        last = book.append(
+                            last, EntryKind.RESERVE, cost=price, analyst=analyst, key=key, body=body, note=note
+                        )
+                        reservations.append(Reservation(last.seq, last.hash, price, fresh=True, answer=None))
+        except InDoubt as error:
+            error.charged = total  # a charge that may have been made counts as made
+            raise
         if refusal is not None:
             raise refusal
         if self._known is None or self._known.seq < last.seq:
@@ -162,40 +173,41 @@ class Ledger:
             )
             failed.charged = total
             raise failed from error
-        pairs = zip(entries, made, strict=True)
-        return tuple(Reservation(e.seq, e.hash, price, fresh=True, answer=None) for e, (price, *_) in pairs)
+        return tuple(reservations)
 
     def check_fits(self, cost: Cost, *, analyst: str) -> None:
         """Raises BudgetExceeded if this cost would not fit now. Charges nothing; use it before several charges."""
-        price = round_denominators(self._own_currency(cost))
         with self._reading() as book:
-            refusal = self._refusal(book, price, analyst, book.last())
+            refusal = self._refusal(book, self._rounded(cost), analyst, book.last())
         if refusal is not None:
             raise refusal
 
     def settle(self, reservation: Reservation, payload: bytes, *, match: str | None = None, terms: str = "") -> None:
-        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, nobody does."""
+        """Stores the answer to a charge, once. An equal question finds it by `match`; without one, none does."""
         self.settle_all([NewAnswer(reservation, bytes(payload), match, terms)])
 
     def settle_all(self, answers: Sequence[NewAnswer]) -> None:
         """Stores the answers to these charges, all or none, in one transaction."""
-        if not all(one.reservation.fresh for one in answers):
-            raise Misconfigured("This reservation repeats an earlier one. Only the one that was charged is settled.")
+        for answer in answers:
+            if not answer.reservation.fresh:
+                raise Misconfigured(
+                    "This reservation repeats an earlier one. Only the one that was charged is settled."
+                )
         with self._writing(durable=False) as book:
             last = self._check(book)
-            for one in answers:
-                last = book.settle(last, one)
+            for answer in answers:
+                last = book.settle(last, answer)
 
     def allow(self, analyst: str, cost: Cost) -> None:
         """Sets the most that one analyst may ever spend. It is part of the total, never in addition to it."""
         check_names(analyst, None)
-        limit = round_denominators(self._own_currency(cost))
+        limit = self._rounded(cost)
         with self._writing() as book:
             entry = book.append(self._check(book, repair=True), EntryKind.ALLOW, cost=limit, analyst=analyst)
         self._advance(entry)
 
     def accept(self) -> None:
-        """Records that the steward goes on with this ledger on another server."""
+        """Records that the steward accepts this ledger on another server."""
         with self._writing() as book:
             entry = book.append(self._check(book, repair=True), EntryKind.WITNESS, note={"accepted": "server"})
         self._advance(entry)
@@ -217,14 +229,14 @@ class Ledger:
         """
         if kind not in FREE or (content is not None) != (kind is EntryKind.KEEP):
             raise Bug(f"an entry of the kind {kind} is not recorded so")
-        plain = checked_note(note)
+        text = note_text(note)
         with self._writing(durable=kind not in UNSYNCED) as book:
             last = self._check(book)
             earlier = book.with_key(analyst, key) or (None if unless is None else book.with_key(analyst, unless))
             if earlier is None and content is not None:
-                return book.keep(last, analyst=analyst, key=key, note=plain, content=content), True
+                return book.keep(last, analyst=analyst, key=key, note=note, content=content), True
             if earlier is None:
-                return book.append(last, kind, analyst=analyst, key=key, note=plain), True
+                return book.append(last, kind, analyst=analyst, key=key, note=text), True
         if kind not in UNSYNCED:
             self._store.sync()  # another process has just written it, perhaps
         return earlier, False
@@ -256,9 +268,9 @@ class Ledger:
         with self._writing() as book:
             last = self._check(book, repair=True)
             for declaration, note in self._check_declarations(book, tables, public):
-                known = list(book.versions(declaration.table))
-                _refuse_other_data(known, note)
-                if not known or json.loads(known[0].note) != note:
+                earlier = list(book.versions(declaration.table))
+                _refuse_other_data(earlier, note)
+                if not earlier or json.loads(earlier[0].note) != note:
                     last = book.append(last, EntryKind.VERSION, note=note)
                     entries.append(last)
         if entries:
@@ -271,14 +283,14 @@ class Ledger:
 
     def declared_facts(self, table: str | None, fact: str) -> dict[str, str]:
         """The "type" or "zone" of each column as it was declared last, of a table or of all; names in small letters."""
-        known: dict[str, str] = {}
+        facts: dict[str, str] = {}
         with self._reading() as book:
             entries = list(book.declarations())
         for entry in entries:
             if table is None or str(entry.remark("table")).lower() == table.lower():
                 columns = (entry.remark("limits") or {}).get("columns", {})
-                known = {name.lower(): str(own[fact]) for name, own in columns.items() if fact in own} | known
-        return known
+                facts = {name.lower(): str(own[fact]) for name, own in columns.items() if fact in own} | facts
+        return facts
 
     def look(
         self, *, offers: Iterable[str] = (), answers: Iterable[str] = (), tables: Iterable[str] = ()
@@ -295,7 +307,7 @@ class Ledger:
         """Whether this version and these data are the ones that were declared."""
         if declared is None or declared.remark("version") != version:
             return False
-        return hmac.compare_digest(str(declared.remark("mark")), version_mark(self._salt, table, fingerprint))
+        return hmac.compare_digest(str(declared.remark("mark")), version_mark(self.salt, table, fingerprint))
 
     def answer(self, seq: int, match: str | None = None) -> bytes | None:
         """The stored answer to a charge; with `match`, if it answers that question."""
@@ -311,7 +323,6 @@ class Ledger:
             raise _other_request()
 
     def knows_key(self, analyst: str, key: str) -> bool:
-        """Whether this analyst has made a charge with this key."""
         check_names(analyst, key)
         with self._reading() as book:
             return book.with_key(analyst, key) is not None
@@ -321,7 +332,6 @@ class Ledger:
         return self.look(answers=[match]).answers[match]
 
     def read_offer(self, match: str, offer: Offer) -> bytes:
-        """The answer that was offered."""
         with self._reading() as book:
             payload = book.answer(offer.seq, digest(match))
         if payload is None:
@@ -348,31 +358,6 @@ class Ledger:
         return self._store.state
 
     @property
-    def id(self) -> str:
-        """The name of this ledger, a hash of its terms."""
-        return self._terms.ledger
-
-    @property
-    def path(self) -> Path | None:
-        """The file; None if it is not in one."""
-        return next(iter(self._store.files), None)
-
-    @property
-    def salt(self) -> bytes:
-        """32 secret bytes for keyed hashes."""
-        return self._salt
-
-    @property
-    def budget(self) -> Budget:
-        """The value that this ledger enforces."""
-        return self._terms.budget
-
-    @property
-    def total(self) -> Cost:
-        """All there ever was to spend."""
-        return self._terms.total
-
-    @property
     def spent(self) -> Cost:
         """The sum of all charges."""
         with self._reading() as book:
@@ -380,7 +365,6 @@ class Ledger:
 
     @property
     def remaining(self) -> Cost:
-        """What is left of the total."""
         return left_of(self.total, self.spent)
 
     def spent_by(self, analyst: str) -> Cost:
@@ -412,7 +396,7 @@ class Ledger:
         """Writes all entries as JSON lines, and as the last line the head that proves them. No secret, no answer."""
         file = Path(path)
         own = (*self._store.files, *(witness.path for witness in self._witnesses))
-        if file.resolve() in [known.resolve() for known in own]:
+        if file.resolve() in [part.resolve() for part in own]:
             raise Misconfigured(f"{file} is part of the ledger itself. Export to another file.")
         self._store.sync()
         return write_export(file, self.id, self.entries())
@@ -446,11 +430,18 @@ class Ledger:
             raise LedgerFailed(
                 f"The ledger {self._store.name} was replaced while in use. No answer is given. Open it again."
             )
-        seen = [(witness, witness.read()) for witness in self._witnesses]
-        heads = [(witness.name, head) for witness, head in seen if head is not None]
-        last = book.check(heads if self._known is None else [*heads, ("this process", self._known)], self._seen)
+        heads: list[tuple[str, Head]] = []
+        missing: list[Witness] = []
+        for witness in self._witnesses:
+            head = witness.read()
+            if head is None:
+                missing.append(witness)
+            else:
+                heads.append((witness.name, head))
+        if self._known is not None:
+            heads.append(("this process", self._known))
+        last = book.check(heads, self._seen)
         self._seen = Head(self.id, last.seq, last.hash)
-        missing = [witness for witness, head in seen if head is None]
         if not (missing and repair):
             return last
         durable = book.last_durable()
@@ -461,10 +452,10 @@ class Ledger:
     def _advance(self, entry: Entry) -> None:
         """Tells the witnesses of an entry that is durable, or of a later one that is. Only one that is missing, and
         must be made, takes the lock of the ledger."""
-        known = self._known
-        head = Head(self.id, entry.seq, entry.hash) if known is None or known.seq < entry.seq else known
-        made = all(witness.exists() for witness in self._witnesses)
-        with nullcontext() if made else self._store.writing():
+        latest = self._known
+        head = Head(self.id, entry.seq, entry.hash) if latest is None or latest.seq < entry.seq else latest
+        exist = all(witness.exists() for witness in self._witnesses)
+        with nullcontext() if exist else self._store.writing():
             for witness in self._witnesses:
                 witness.advance(head)
 
@@ -485,32 +476,33 @@ class Ledger:
         return None
 
     def _price(self, cost: Cost) -> Cost:
-        price = round_denominators(self._own_currency(cost))
+        price = self._rounded(cost)
         if not price:
             raise Misconfigured("The cost is 0; a charge must be above 0. Post-processing needs no charge.")
         return price
 
-    def _own_currency(self, cost: Cost) -> Cost:
+    def _rounded(self, cost: Cost) -> Cost:
+        """The cost with short denominators, if it is of this kind of budget."""
         if not isinstance(cost, Cost):
             raise Misconfigured(f"{cost!r} is not a cost. Pass budget.cost(loss).")
         cost.fits(self.total)  # refuses costs of another kind of budget
-        return cost
+        return round_denominators(cost)
 
     def _check_declarations(
         self, book: CheckedBook, tables: Sequence[Declaration], public: Sequence[Declaration]
     ) -> list[tuple[Declaration, dict[str, Any]]]:
         """The declarations and their notes, if none contradicts an earlier one or another of them."""
-        made = [(table, table.note(self._salt)) for table in tables]
+        notes = [(table, table.note(self.salt)) for table in tables]
         units = book.units()
-        for conflict in filter(None, (units.take(note) for _, note in made)):
+        for conflict in filter(None, (units.take(note) for _, note in notes)):
             raise Misconfigured(f"{conflict} {self._other_unit(book)}")
         for table in public:
-            if units.holds(table.note(self._salt)):
+            if units.holds(table.note(self.salt)):
                 raise Misconfigured(
                     f"The data of the public table `{table.table}` are private: this ledger protects their units. "
                     "Remove it from the public tables, or pass a file that holds only what is public."
                 )
-        return made
+        return notes
 
     def _other_unit(self, book: CheckedBook) -> str:
         """What to do about another unit."""
@@ -526,8 +518,8 @@ class Ledger:
         )
 
     def _files(self) -> str:
-        place = f"the ledger {self._store.name}" if self.path is None else f"{self.path}*"
-        return ", ".join([place, *(str(witness.path) for witness in self._witnesses)])
+        own = f"the ledger {self._store.name}" if self.path is None else f"{self.path}*"
+        return ", ".join([own, *(str(witness.path) for witness in self._witnesses)])
 
     def _refuse_other_budget(self, budget: Budget, book: CheckedBook) -> None:
         if budget == self.budget:
@@ -544,22 +536,12 @@ class Ledger:
         )
 
 
-@contextmanager
-def _in_doubt_as_charged(price: Cost) -> Iterator[None]:
-    """A charge that may have been made counts as made."""
-    try:
-        yield
-    except InDoubt as error:
-        error.charged = price
-        raise
-
-
 def _create(book: Book, budget: Budget) -> None:
     salt = SYSTEM.integer(256).to_bytes(32, "big")
     terms = LedgerTerms(budget, budget.capacity, sha256(salt).hexdigest())
-    nothing = terms.total.zero
+    zero = terms.total.zero
     book.create(salt)
-    book.append(follow(None, EntryKind.OPEN, spent=nothing, own=nothing, cost=terms.total, note=terms.note()))
+    book.append(follow(None, EntryKind.OPEN, spent=zero, own=zero, cost=terms.total, note=terms.note()))
 
 
 def _opening(book: Book, store: Store) -> tuple[Entry, bytes]:
@@ -578,13 +560,13 @@ def _opening(book: Book, store: Store) -> tuple[Entry, bytes]:
 
 def _refuse_missing(witnesses: Sequence[Witness], store: Store) -> None:
     for witness in witnesses:
-        known = witness.read()
-        if known is not None:
-            raise Misconfigured(missing_ledger(witness.name, known, store.name))
+        head = witness.read()
+        if head is not None:
+            raise Misconfigured(missing_ledger(witness.name, head, store.name))
 
 
-def _refuse_other_data(known: Sequence[Entry], note: Mapping[str, Any]) -> None:
-    for entry in known:
+def _refuse_other_data(earlier: Sequence[Entry], note: Mapping[str, Any]) -> None:
+    for entry in earlier:
         if entry.remark("version") == note["version"] and entry.remark("mark") != note["mark"]:
             raise Misconfigured(
                 f"Version {note['version']!r} of {note['table']} was declared for other data. "

@@ -9,7 +9,6 @@ NONE_FITS = "No question fits any more."
 
 
 def budget_text(budget: Budget) -> str:
-    """A budget in one line."""
     delta = f", delta = {decimal_text(budget.delta)}" if budget.delta else ""
     return f"epsilon = {decimal_text(budget.epsilon)}{delta} ({budget.accounting.value} accounting)"
 

@@ -7,17 +7,16 @@ Durable:     a commit does not wait for the disk while it has the lock. Right af
              `writing` end. The log is written in order, so that commit puts the entry on disk, and every entry before
              it; with synchronous standbys, on theirs: a wait for them that somebody cancels ends with a warning, and
              then it is done again. Threads share that commit, and processes the server's flush.
-Crash:       an entry that was committed and not yet flushed is gone after a crash of the server. The look finds it
-             out: it runs in the transaction that flushes, so on the server that has come back.
+Crash:       an entry that was committed and not yet flushed is gone after a crash of the server. The look finds this:
+             it runs in the transaction that flushes, so on the server that has come back.
 In doubt:    if the connection is lost in a commit, or the server does not reply, the store connects again and takes the
              lock, which the lost transaction holds until it has ended. Then the entry, with the random name of its
-             writer, is there or never will be. If that cannot be found out in time, InDoubt is raised and the caller
-             takes it as charged.
-Fencing:     `head` remembers where it is: system identifier and timeline of the server, and the numbers that it gave to
-             the database and to this table. A promoted replica, a recovery to a point in time or a dump that was
-             restored, on whichever server, has others, and is refused until the steward accepts it, as
-             the owner of the tables: the role that charges has no right to write there. What an image of
-             the disk brings back has the same; the witness refuses it.
+             writer, is there or never will be. If that is not known in time, InDoubt is raised and the caller takes it
+             as charged.
+Fencing:     `head` records its place: system identifier and timeline of the server, and the numbers of the database and
+             of this table. A promoted replica, a recovery to a point in time or a restored dump has others, and is
+             refused until the steward accepts it, as the owner of the tables: the role that charges cannot write
+             there. A restored image of the disk has the same; the witness refuses it.
 Refused:     a replica, a read-only server, one with synchronous_commit, fsync or full_page_writes off.
 No session:  every setting is local to its transaction; no prepared statement, no lock of a session.
 Forks:       a child connects by itself and never touches what its parent had open.
@@ -39,10 +38,9 @@ import psycopg
 from psycopg import errors
 
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger.gate import Gate
 from lapwing.ledger.postgres_book import Mark, PostgresBook, newest_entries
 from lapwing.ledger.postgres_server import BEGIN, FACTS, Link, failure, moved_server, without_doubt
-from lapwing.ledger.store import InDoubt, Row
+from lapwing.ledger.store import CLOSED, Gate, InDoubt, Row
 from lapwing.noise.bits import SYSTEM
 from lapwing.postgres import PostgresAddress
 
@@ -102,8 +100,7 @@ class PostgresStore:
         writer = f"{SYSTEM.integer(128):032x}"
         with self._gate.enter():
             link, (server, rows) = self._begin(self._lock)
-            book = PostgresBook(link, self._schema, writer=writer, server=server, durable=self._durable)
-            book.have_at_hand(rows)
+            book = PostgresBook(link, self._schema, writer=writer, server=server, durable=self._durable, rows=rows)
             with self._undone_on_error(link):
                 yield book
                 if self._moved and book.mark is not None:
@@ -132,16 +129,20 @@ class PostgresStore:
     @contextmanager
     def inspecting(self) -> Iterator[PostgresBook]:
         if self._closed:
-            raise Misconfigured("This ledger is closed. Open it again.")
-        with opened_to_read(self._address, timeout=self._timeout) as book:
-            yield book
+            raise Misconfigured(CLOSED)
+        link = _connected(self._address, self._timeout)
+        try:  # also a ledger that is damaged, or on a replica
+            link.batch(_BEGIN_TO_READ)
+            yield PostgresBook(link, self._schema)
+        except psycopg.Error as error:
+            raise failure(error, self.name) from None
+        finally:
+            link.close()
 
     def sync(self) -> None:
-        """Makes every commit so far durable."""
         self._flush(None)
 
     def close(self) -> None:
-        """Ends the connections for good."""
         self._closed = True
         for gate in (self._gate, self._sync_gate):
             with gate.lock:
@@ -164,13 +165,11 @@ class PostgresStore:
         except LedgerFailed:
             if fresh or self._link is not None:
                 raise
-        link = self._ready()
-        with self._undone_on_error(link):
-            return link, begin(link)
+        return self._begin(begin)
 
     def _ready(self) -> Link:
         if self._closed:
-            raise Misconfigured("This ledger is closed. Open it again.")
+            raise Misconfigured(CLOSED)
         if self._link is None:
             self._link = self._connect()
             self.opened += 1
@@ -203,8 +202,8 @@ class PostgresStore:
                     *(BEGIN, FACTS, self._limits()),
                     f"SELECT pg_advisory_xact_lock({_LOCKS}, hashtext('{self._schema}'))",
                 )
-                heads, rows, made = [], [], link.run(f"SELECT to_regclass('{self._schema}.head') IS NOT NULL")[0][0]
-                if made:  # by another process, while this one waited
+                heads, rows, exists = [], [], link.run(f"SELECT to_regclass('{self._schema}.head') IS NOT NULL")[0][0]
+                if exists:  # by another process, while this one waited
                     link.batch("ROLLBACK")
                     continue
             server = self._server(link, row, heads)
@@ -222,9 +221,9 @@ class PostgresStore:
     def _server(self, link: Link, facts: Row, heads: list[Row]) -> str:
         """The server, if it can keep a ledger and is the one that this ledger was last written on."""
         server = link.facts(facts, self.name).server
-        for known, _, table in heads:
-            if known != f"{server}.{table}" and not self._moved:
-                raise moved_server(self.name, known, f"{server}.{table}")
+        for recorded, _, table in heads:
+            if recorded != f"{server}.{table}" and not self._moved:
+                raise moved_server(self.name, recorded, f"{server}.{table}")
         return server
 
     def _limits(self, durable: str = "off") -> str:
@@ -288,7 +287,7 @@ class PostgresStore:
             )
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """Does it as soon as the server can be reached again; in doubt if it takes too long."""
+        """Acts as soon as the server can be reached again; in doubt if it takes too long."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -347,19 +346,6 @@ class PostgresStore:
             pass
 
 
-@contextmanager
-def opened_to_read(address: PostgresAddress, *, timeout: float = 30.0) -> Iterator[PostgresBook]:
-    """The rows of a ledger that is not changed and may be damaged, also on a replica."""
-    link = _connected(address, timeout)
-    try:
-        link.batch(_BEGIN_TO_READ)
-        yield PostgresBook(link, address.schema or SCHEMA)
-    except psycopg.Error as error:
-        raise failure(error, address.name) from None
-    finally:
-        link.close()
-
-
 def _connected(address: PostgresAddress, timeout: float) -> Link:
     try:
         return Link(address, timeout)
@@ -368,13 +354,12 @@ def _connected(address: PostgresAddress, timeout: float) -> Link:
 
 
 _STORES: WeakSet[PostgresStore] = WeakSet()
-_INHERITED: list[object] = []
 
 
 def _start_over() -> None:
     """In the child of a fork: its parent's connections are kept, unused and open, and it makes its own."""
     for store in list(_STORES):
-        _INHERITED.extend((store._link, store._sync_link))
+        store.drop()
         store._apart()
 
 

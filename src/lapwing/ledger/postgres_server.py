@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
-from lapwing.ledger.store import Row
+from lapwing.ledger.store import LOCKED, Row
 from lapwing.postgres import PostgresAddress
 
 OLDEST = 15
@@ -108,24 +108,29 @@ class Link:
         """Whether the server warned of something since this was set to False."""
         self._connection.add_notice_handler(self._hear)
 
+    def execute(self, statement: str, values: Sequence[object] = ()) -> psycopg.Cursor[Row]:
+        """The cursor of one statement, or of several without values."""
+        if self._process != os.getpid():
+            raise LedgerFailed("This process was forked in the middle of a question. Ask again. No answer is given.")
+        return self._connection.execute(statement.encode(), values or None)
+
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        """The rows of one statement."""
-        cursor = self._execute(statement, values)
+        cursor = self.execute(statement, values)
         return cursor.fetchall() if _has_rows(cursor) else []
 
     def batch(self, *statements: str) -> list[list[Row]]:
         """Runs statements in one round trip; the rows of each that has some."""
-        cursor = self._execute("; ".join(statements), ())
-        found = []
+        cursor = self.execute("; ".join(statements))
+        results = []
         while True:
             if _has_rows(cursor):
-                found.append(cursor.fetchall())
+                results.append(cursor.fetchall())
             if not cursor.nextset():
-                return found
+                return results
 
     def commit(self) -> None:
         """Ends the transaction; an error if the server had given it up."""
-        if self._execute("COMMIT", ()).statusmessage != "COMMIT":
+        if self.execute("COMMIT").statusmessage != "COMMIT":
             raise psycopg.errors.InFailedSqlTransaction("it was rolled back")
 
     def facts(self, row: Row, name: str) -> ServerFacts:
@@ -158,7 +163,7 @@ class Link:
         return self._connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
     def close(self) -> None:
-        """Ends the connection, unless it is that of a parent process, which goes on with it."""
+        """Ends the connection, unless it is that of a parent process, which still uses it."""
         if self._process == os.getpid():
             self._connection.close()
         else:
@@ -166,11 +171,6 @@ class Link:
 
     def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
         self.warned = self.warned or notice.severity_nonlocalized == "WARNING"
-
-    def _execute(self, statement: str, values: Sequence[object]) -> psycopg.Cursor[Row]:
-        if self._process != os.getpid():
-            raise LedgerFailed("This process was forked in the middle of a question. Ask again. No answer is given.")
-        return self._connection.execute(statement.encode(), values or None)
 
 
 def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:
@@ -183,7 +183,6 @@ _INHERITED: list[Any] = []
 _LOST = (
     "the connection was lost, or the server cannot be reached. Check that it runs and can be reached, and ask again."
 )
-_LOCKED = "another process kept it locked for too long. Ask again, or look for a process that hangs."
 _NEXT_STEP = {
     "25006": "the server is read-only or a replica. Name the primary, and set default_transaction_read_only = off.",
     "40": "two transactions met. Ask again.",
@@ -195,8 +194,8 @@ _NEXT_STEP = {
     "53100": "the server's disk is full. Free some space and ask again.",
     "53300": "the server has no connection left. Ask again, or raise max_connections.",
     "53": "the server lacks memory or disk. Check it, then ask again.",
-    "55P03": _LOCKED,
-    "57014": _LOCKED,
+    "55P03": LOCKED,
+    "57014": LOCKED,
     "25P03": "this process kept it locked for too long. Ask again.",
     "57P": _LOST,
     "08": _LOST,
@@ -212,34 +211,28 @@ _NOT_LET_IN = (
 
 def next_step(error: psycopg.Error) -> str:
     """What went wrong, and what to do about it. Nothing of the server's own text, which may quote rows or users."""
-    if error.sqlstate is None and error.pgconn is not None and _asked_for_password(error.pgconn):
+    link = error.pgconn  # a failed connection has no code, and its words depend on the server's language
+    if error.sqlstate is None and link is not None and (link.needs_password or link.used_password):
         return _NOT_LET_IN
     code = error.sqlstate or "08"
-    fits = sorted((known for known in _NEXT_STEP if code.startswith(known)), key=len)
-    return _NEXT_STEP[fits[-1]] if fits else f"PostgreSQL reports {code}. Check the server, then ask again."
-
-
-def _asked_for_password(link: psycopg.pq.abc.PGconn) -> bool:
-    """Whether the server answered. A failed connection has no code, and its words depend on the server's language."""
-    return bool(link.needs_password or link.used_password)
+    prefixes = sorted((prefix for prefix in _NEXT_STEP if code.startswith(prefix)), key=len)
+    return _NEXT_STEP[prefixes[-1]] if prefixes else f"PostgreSQL reports {code}. Check the server, then ask again."
 
 
 def failure(error: psycopg.Error, name: str) -> LedgerFailed:
-    """The same, of a ledger."""
     return LedgerFailed(f"The ledger {name} failed: {next_step(error)} No answer is given.")
 
 
-def moved_server(name: str, known: str, now: str) -> Misconfigured:
-    """The refusal of a server that is not the one that was written to."""
+def moved_server(name: str, recorded: str, now: str) -> Misconfigured:
     return Misconfigured(
-        f"The ledger {name} was last written on server {known} and is now on server {now}: a backup was restored or a "
-        "replica promoted, and its last charges may be missing. Nothing is served. Put back the server that has them. "
-        "If you know that none is missing, run `lapwing ledger accept`."
+        f"The ledger {name} was last written on server {recorded} and is now on server {now}: a backup was restored or "
+        "a replica promoted, and its last charges may be missing. Nothing is served. Put back the server that has "
+        "them. If you know that none is missing, run `lapwing ledger accept`."
     )
 
 
 def without_doubt(error: LapwingError, name: str) -> str:
-    """What is said if nobody can tell whether a commit was made."""
+    """The message when it is unknown whether a commit was made."""
     return (
         f"The connection to the ledger {name} was lost while a charge was written, and whether it was made cannot be "
         f"looked up yet: take it as charged. No answer is given. {error}"

@@ -6,12 +6,12 @@ Durable:       WAL with synchronous=FULL: a commit is on the disk when it return
 Checkpoints:   only while the write lock is held, from a second connection. SQLite before 3.51.3 can lose commits when a
                commit and a checkpoint meet (its "WAL-reset bug"), so its own, which do not take that lock, are off.
 Threads:       one connection and one lock; long reads have a connection and a lock of their own, page by page.
-Signals:       a handler that comes in the middle of a transaction, and uses the ledger, is refused; it would wait for
-               the very thread that it stopped.
-Forks:         SQLite keeps its locks per process and must not be carried into a child; even a connection that the
-               child opens itself assumes locks that it does not hold, and loses commits when the parent closes its
-               own (tests/ledger/test_forks.py shows it). So the connection is closed before a fork, and parent and
-               child open their own afterwards. A fork that Python does not announce is noticed and refused.
+Signals:       a handler that uses the ledger in the middle of a transaction is refused; it would wait for the thread
+               that it stopped.
+Forks:         SQLite keeps its locks per process. In a child even a connection of its own assumes locks that it does
+               not hold, and loses commits when the parent closes its own (tests/ledger/test_forks.py). So it is closed
+               before a fork, and parent and child open theirs afterwards. A fork that Python does not announce is
+               noticed and refused.
 Failure:       every error of SQLite becomes LedgerFailed with a next step. The transaction is rolled back.
 Checked by:    tests/ledger/test_sqlite.py, tests/ledger/test_forks.py
 """
@@ -28,8 +28,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.gate import ForkGuard, Gate
 from lapwing.ledger.sqlite_book import APPLICATION, FAULTS, SqliteBook, end, failure
+from lapwing.ledger.store import CLOSED, ForkGuard, Gate
 from lapwing.ledger.witness import sync_folder
 
 CHECKPOINT_EVERY = 128  # commits of one process
@@ -42,8 +42,8 @@ class SqliteStore:
     def __init__(self, path: Path, *, timeout: float = 30.0) -> None:
         self.path = path
         self.opened = 0
-        self.note = ""
         """How many connections there were; another process may have changed the file in between."""
+        self.note = ""
         self._timeout = timeout
         self._gate = Gate()
         self._aside_lock = threading.RLock()
@@ -71,7 +71,7 @@ class SqliteStore:
             return self.opened, self._commits, int(others)
 
     def exists(self) -> bool:
-        """Whether there is such a file; an error if nobody may look, or if it is a folder, a pipe or a device."""
+        """Whether there is such a file; an error if it cannot be reached, or is a folder, a pipe or a device."""
         try:
             mode = os.stat(self.path).st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -105,7 +105,7 @@ class SqliteStore:
         with self._connection_held() as connection:
             try:
                 if durable is not self._durable:
-                    self._durable = None  # nobody knows, should an interrupt come between the next two lines
+                    self._durable = None  # unknown if an interrupt comes between the next two lines
                     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                     self._durable = durable
                 self._begin(connection)
@@ -131,7 +131,6 @@ class SqliteStore:
                 self._looking = outer
 
     def sync(self) -> None:
-        """Makes every commit so far durable."""
         try:
             with self._gate.enter(), open(f"{self.path}-wal", "r+b", buffering=0) as log:
                 os.fsync(log.fileno())
@@ -143,7 +142,6 @@ class SqliteStore:
             ) from None
 
     def close(self) -> None:
-        """Ends the connection for good."""
         with self._gate.lock:
             self._closed = True
             self.drop()
@@ -164,7 +162,7 @@ class SqliteStore:
 
     def _ready(self) -> sqlite3.Connection:
         if self._closed:
-            raise Misconfigured("This ledger is closed. Open it again.")
+            raise Misconfigured(CLOSED)
         if self._connection is None:
             self._connection, self._durable = self._connect(), None
             self.opened += 1
@@ -185,7 +183,8 @@ class SqliteStore:
         try:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA fullfsync = ON")
-            if self._journal(connection) != "wal":
+            # SQLite does not wait for a lock here, so we do: others may create the file now
+            if self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise LedgerFailed(f"The ledger {self.path} is not on a local disk. Put it on one.")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             book = SqliteBook(connection)
@@ -205,10 +204,6 @@ class SqliteStore:
             self._patiently(connection, "BEGIN IMMEDIATE")
         finally:
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._timeout)}")
-
-    def _journal(self, connection: sqlite3.Connection) -> str:
-        """Switches to the write-ahead log. SQLite does not wait for a lock here, so we do: others may create it now."""
-        return str(self._patiently(connection, "PRAGMA journal_mode = WAL").fetchone()[0])
 
     def _patiently(self, connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
         """Runs a statement as soon as no other process has the lock that it needs."""
@@ -288,7 +283,7 @@ def opened_to_read(path: Path, *, timeout: float = 5.0) -> Iterator[SqliteBook]:
 
 
 def copy_file(path: Path, to: Path) -> None:
-    """A copy of the newest commit, whoever writes meanwhile; none if there is no ledger."""
+    """A copy of the newest commit, also while others write; none if there is no ledger."""
     if not SqliteStore(path).exists():
         return
     try:
@@ -303,7 +298,7 @@ def copy_file(path: Path, to: Path) -> None:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

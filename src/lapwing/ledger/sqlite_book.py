@@ -1,4 +1,4 @@
-"""The rows of a ledger in SQLite: tables, and one statement for each thing that is read or appended.
+"""The tables of a ledger in SQLite, and ledgers in memory.
 
 A ledger in memory is such rows and no file, for data frames, lessons and tests. It ends with its process.
 
@@ -17,9 +17,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from lapwing.errors import LedgerFailed, Misconfigured
-from lapwing.ledger.entry import COLUMNS, UNSYNCED, Entry
-from lapwing.ledger.gate import ForkGuard, Gate
-from lapwing.ledger.store import PAGE, AnswerRow, Row
+from lapwing.ledger.entry import COLUMNS
+from lapwing.ledger.store import CHANGED, CLOSED, INDEXES, LOCKED, Book, ForkGuard, Gate
 
 APPLICATION = 0x4C415057  # "LAPW" in the header of the file
 _KEEP = "SELECT RAISE(ABORT, 'the ledger is append-only')"
@@ -37,10 +36,7 @@ SCHEMA = {
   payload BLOB NOT NULL
 )""",
     "secret": "CREATE TABLE secret (one INTEGER PRIMARY KEY CHECK (one = 1), salt BLOB NOT NULL)",
-    "entry_key": "CREATE UNIQUE INDEX entry_key ON entry (analyst, key) WHERE key IS NOT NULL",
-    "entry_kind": "CREATE INDEX entry_kind ON entry (kind, analyst, seq)",
-    "answer_match": "CREATE INDEX answer_match ON answer (match_hash, terms, seq) WHERE match_hash IS NOT NULL",
-    "answer_settled": "CREATE INDEX answer_settled ON answer (match_hash, settled) WHERE match_hash IS NOT NULL",
+    **{name: text.format(schema="") for name, text in INDEXES.items()},
     **{
         f"{table}_no_{action.lower()}": f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table} "
         f"BEGIN {_KEEP}; END"
@@ -57,28 +53,12 @@ SCHEMA = {
     f"WHEN EXISTS (SELECT 1 FROM secret) BEGIN {_KEEP}; END",
 }
 
-_COLUMNS = ", ".join(COLUMNS)
-_ENTRIES = f"SELECT {_COLUMNS} FROM entry"
-_INSERT = f"INSERT INTO entry ({_COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS))})"
-_ANSWER = ", ".join(AnswerRow._fields)
-_OFFERS = """WITH RECURSIVE known (terms) AS (
-  SELECT min(terms) FROM answer WHERE match_hash = :match
-  UNION ALL
-  SELECT (SELECT min(terms) FROM answer WHERE match_hash = :match AND terms > known.terms) FROM known
-  WHERE known.terms IS NOT NULL
-)
-SELECT (SELECT max(seq) FROM answer WHERE match_hash = :match AND terms = known.terms), terms
-FROM known WHERE terms IS NOT NULL"""  # one look at the index for each of the terms
-_STAMP = """SELECT (SELECT hash FROM entry WHERE seq = 1),
-  (SELECT max(settled) FROM answer WHERE match_hash = :match),
-  (SELECT max(seq) FROM entry WHERE kind = 'version' AND analyst = '')"""
-
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises; its message about a damaged schema quotes bytes that Python may not be able to read."""
 
 _NEXT_STEP = {
-    "SQLITE_BUSY": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
-    "SQLITE_LOCKED": "another process kept it locked for too long. Ask again, or look for a process that hangs.",
+    "SQLITE_BUSY": LOCKED,
+    "SQLITE_LOCKED": LOCKED,
     "SQLITE_FULL": "the disk is full. Free some space and ask again.",
     "SQLITE_READONLY": "it cannot be written. Give this user write access to the file and its folder.",
     "SQLITE_CANTOPEN": "it cannot be opened. Give this user read and write access to the file and its folder.",
@@ -89,101 +69,31 @@ _NEXT_STEP = {
 }
 
 
-class SqliteBook:
+class SqliteBook(Book):
     """Reads and appends through one connection. `created` is called when there are new tables, before the commit."""
 
     def __init__(self, connection: sqlite3.Connection, created: Callable[[], None] = lambda: None) -> None:
-        self._connection = connection
+        super().__init__(connection.execute)
         self._created = created
 
     def is_empty(self) -> bool:
         return not self._value("SELECT count(*) FROM sqlite_master")
 
     def create(self, salt: bytes) -> None:
-        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        for statement in SCHEMA.values():
-            self._connection.execute(statement)
-        self._connection.execute("INSERT INTO secret (one, salt) VALUES (1, ?)", (salt,))
+        for statement in (f"PRAGMA application_id = {APPLICATION}", *SCHEMA.values()):
+            self._execute(statement, ())
+        self._execute("INSERT INTO secret (one, salt) VALUES (1, ?)", (salt,))
         self._created()
-
-    def salt(self) -> object:
-        return self._value("SELECT salt FROM secret")
-
-    def entry(self, seq: int) -> Row | None:
-        found: Row | None = self._connection.execute(f"{_ENTRIES} WHERE seq = ?", (seq,)).fetchone()
-        return found
-
-    def last(self) -> Row | None:
-        return self._one("ORDER BY seq DESC LIMIT 1")
-
-    def last_durable(self) -> Row | None:
-        return self._one(f"WHERE kind NOT IN ({', '.join('?' * len(UNSYNCED))}) ORDER BY seq DESC LIMIT 1", *UNSYNCED)
-
-    def entries_from(self, seq: int) -> list[Row]:
-        return self._connection.execute(f"{_ENTRIES} WHERE seq >= ? ORDER BY seq", (seq,)).fetchall()
-
-    def page(self, after: int | None, end: int | None = None) -> list[Row]:
-        asked = [(text, value) for text, value in (("seq > ?", after), ("seq <= ?", end)) if value is not None]
-        where = f"WHERE {' AND '.join(text for text, _ in asked)}" if asked else ""
-        wanted = f"{_ENTRIES} {where} ORDER BY seq LIMIT {PAGE}"
-        return self._connection.execute(wanted, [value for _, value in asked]).fetchall()
-
-    def entries_of(self, kind: str, analyst: str) -> list[Row]:
-        wanted = f"{_ENTRIES} WHERE kind = ? AND analyst = ? ORDER BY seq"
-        return self._connection.execute(wanted, (kind, analyst)).fetchall()
-
-    def latest(self, kind: str, analyst: str) -> Row | None:
-        wanted = f"{_ENTRIES} WHERE kind = ? AND analyst = ? ORDER BY seq DESC LIMIT 1"
-        found: Row | None = self._connection.execute(wanted, (kind, analyst)).fetchone()
-        return found
-
-    def with_key(self, analyst: str, key: str) -> Row | None:
-        return self._one("WHERE analyst = ? AND key = ?", analyst, key)
-
-    def append(self, entry: Entry) -> None:
-        self._connection.execute(_INSERT, entry.row)
-
-    def answer(self, seq: int) -> AnswerRow | None:
-        row = self._connection.execute(f"SELECT {_ANSWER} FROM answer WHERE seq = ?", (seq,)).fetchone()
-        return None if row is None else AnswerRow(*row)
-
-    def matching(self, match_hash: str) -> list[int]:
-        wanted = "SELECT seq FROM answer WHERE match_hash = ? ORDER BY seq DESC"
-        return [seq for (seq,) in self._connection.execute(wanted, (match_hash,)).fetchall()]
-
-    def offers(self, match_hash: str) -> list[tuple[int, str]]:
-        return sorted(self._connection.execute(_OFFERS, {"match": match_hash}).fetchall(), reverse=True)
-
-    def stamp(self, match_hash: str) -> Row:
-        found: Row = self._connection.execute(_STAMP, {"match": match_hash}).fetchone()
-        return found
-
-    def add_answer(self, answer: AnswerRow) -> None:
-        self._connection.execute(f"INSERT INTO answer ({_ANSWER}) VALUES (?, ?, ?, ?, ?)", answer)
-
-    def answered(self) -> list[Row]:
-        return self._connection.execute("SELECT seq, settled FROM answer ORDER BY seq").fetchall()
 
     def find_damage(self) -> str | None:
         damage = self._value("PRAGMA integrity_check(1)")
         if damage != "ok":
             return f"The file is damaged: {damage}."
-        tables = dict(self._connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall())
-        if tables != SCHEMA or self.owner() != APPLICATION:
-            return "The tables, or the triggers that make them append-only, were changed."
-        return None
+        tables = self._execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL", ()).fetchall()
+        return None if sorted(tables) == sorted(SCHEMA.items()) and self.owner() == APPLICATION else CHANGED
 
     def owner(self) -> object:
-        """The program that made the file."""
         return self._value("PRAGMA application_id")
-
-    def _value(self, statement: str) -> object:
-        """The first value of the first row; None if there is no row."""
-        return (self._connection.execute(statement).fetchone() or (None,))[0]
-
-    def _one(self, where: str, *values: object) -> Row | None:
-        found: Row | None = self._connection.execute(f"{_ENTRIES} {where}", values).fetchone()
-        return found
 
 
 class Memory:
@@ -232,7 +142,7 @@ class MemoryStore:
     def reading(self) -> Iterator[SqliteBook]:
         with self._memory.gate.enter():
             if self._closed:
-                raise Misconfigured("This ledger is closed. Open it again.")
+                raise Misconfigured(CLOSED)
             try:
                 if self._memory.connection.in_transaction:
                     self._memory.connection.execute("ROLLBACK")
@@ -272,6 +182,6 @@ def failure(error: sqlite3.Error | UnicodeDecodeError, name: Path | str) -> Ledg
     """What went wrong, and what to do about it."""
     code = "SQLITE_CORRUPT" if isinstance(error, UnicodeDecodeError) else getattr(error, "sqlite_errorname", None)
     code = code or "SQLITE_ERROR"
-    fits = [step for known, step in _NEXT_STEP.items() if code == known or code.startswith(f"{known}_")]
-    step = fits[0] if fits else f"SQLite reports {code}. Run `lapwing ledger verify`."
+    steps = [step for prefix, step in _NEXT_STEP.items() if f"{code}_".startswith(f"{prefix}_")]
+    step = steps[0] if steps else f"SQLite reports {code}. Run `lapwing ledger verify`."
     return LedgerFailed(f"The ledger {name} failed: {step} No answer is given.")

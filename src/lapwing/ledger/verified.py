@@ -1,4 +1,4 @@
-"""The entries of one ledger inside one transaction, believed only if they fit their hashes and sums."""
+"""The entries of one ledger inside one transaction, refused unless they fit their hashes and sums."""
 
 from __future__ import annotations
 
@@ -40,28 +40,23 @@ class CheckedBook:
         self._accounting = terms.budget.accounting
 
     def begins_with(self, first: Entry) -> bool:
-        """True if this is the ledger that began with this entry."""
         row = self._book.entry(1)
         return row is not None and row[-1] == first.hash
 
     def last(self) -> Entry:
-        """The last entry."""
         return intact(self._book.last())
 
     def last_durable(self) -> Entry:
-        """The last entry that is certain to be durable."""
         return intact(self._book.last_durable())
 
     def at(self, seq: int) -> Entry:
-        """The entry with this number."""
         return intact(self._book.entry(seq))
 
     def with_key(self, analyst: str, key: str) -> Entry | None:
-        """The charge that an analyst made under this key."""
-        return _intact_if_any(self._book.with_key(analyst, key))
+        row = self._book.with_key(analyst, key)
+        return None if row is None else intact(row)
 
     def spent(self, last: Entry | None = None) -> Cost:
-        """The sum of all charges, as the last entry has it."""
         return spent_after(last or self.last(), self._accounting)
 
     def own(self, analyst: str, last: Entry | None = None) -> Cost:
@@ -75,23 +70,17 @@ class CheckedBook:
         return None if entry is None else cost_of(self._accounting, entry.amount, entry.delta)
 
     def allowances(self, analyst: str, last: Entry | None = None) -> Iterator[tuple[str, Cost, Cost]]:
-        """Who has an allowance that a charge of this analyst counts against: they, and their team; and what was used.
+        """The allowances of this analyst and of their team, and what was used of each.
 
-        `ann@cardiology` belongs to the team `@cardiology`; whoever charges under such a name is recorded as a member.
+        `ann@cardiology` belongs to the team `@cardiology`, and is recorded as a member with the first charge.
         """
         own, team = self.allowance(analyst), team_of(analyst)
         if own is not None:
             yield analyst, own, self.own(analyst, last)
-        shared = None if team is None else self.allowance(team)
-        if team is not None and shared is not None:
-            yield (
-                team,
-                shared,
-                reduce(add_costs, map(self.own, self.members(team)), self._terms.total.zero),
-            )
+        if team is not None and (shared := self.allowance(team)) is not None:
+            yield team, shared, reduce(add_costs, map(self.own, self.members(team)), self._terms.total.zero)
 
     def members(self, team: str) -> list[str]:
-        """Who has charged as a member of a team."""
         return [str(intact(row).remark("member")) for row in self._book.entries_of(EntryKind.MEMBER, team)]
 
     def join(self, last: Entry, analyst: str) -> Entry:
@@ -103,11 +92,9 @@ class CheckedBook:
         return self.append(last, EntryKind.MEMBER, analyst=team, key=key, note={"member": analyst})
 
     def of_kind(self, kind: EntryKind, analyst: str) -> list[Entry]:
-        """The entries of one kind under one name, in order."""
         return list(map(intact, self._book.entries_of(kind, analyst)))
 
     def keep(self, last: Entry, *, analyst: str, key: str, note: Mapping[str, object], content: bytes) -> Entry:
-        """Writes an entry that keeps its own content."""
         facts = {**note, "of": last.seq + 1, "match_hash": None, "terms": ""}
         body = sha256(content).hexdigest()
         entry = self.append(last, EntryKind.KEEP, analyst=analyst, key=key, body=body, note=facts)
@@ -123,7 +110,6 @@ class CheckedBook:
         return map(intact, reversed(self._book.entries_of(EntryKind.VERSION, "")))
 
     def units(self) -> Units:
-        """The units that were declared so far."""
         units = Units()
         for entry in map(intact, self._book.entries_of(EntryKind.VERSION, "")):
             try:
@@ -141,7 +127,7 @@ class CheckedBook:
         follows from what the witnesses know by links that were checked then, since a hash stands for all entries before
         it; so only later links are checked. If it is not, as after a server lost what it had not yet synced, all are.
         """
-        rows = self._rows_since(max((known.seq for _, known in heads), default=None), seen)
+        rows = self._rows_since(max([known.seq for _, known in heads], default=None), seen)
         first = Head(self._terms.ledger, rows[0][0], rows[0][-1]) if rows else None
         for source, known in heads:
             problem = None if known == first else head_fault(self._book, self._head(rows), source, known)
@@ -149,7 +135,7 @@ class CheckedBook:
                 raise Misconfigured(f"{problem.text} Nothing is served.")
         last = intact(rows[0] if rows else None)
         for row in rows[1:]:
-            equal = _KNOWN.find(row)
+            equal = _KNOWN.get((row, *map(type, row)))
             entry = equal or _read(row)
             problem = link_fault(last, entry, intact=equal is not None) or sum_fault(last, entry, self._accounting)
             if problem is not None:
@@ -177,7 +163,7 @@ class CheckedBook:
             last, kind, spent=spent, own=own, cost=cost, analyst=analyst, key=key, body=body, note=note, at=at
         )
         self._book.append(entry)
-        _KNOWN.add(entry)
+        _remember(entry)
         return entry
 
     def settle(self, last: Entry, new: NewAnswer) -> Entry:
@@ -224,22 +210,20 @@ class CheckedBook:
         return Head(self._terms.ledger, *((0, "") if end is None else (end[0], end[-1])))
 
     def _rows_since(self, known: int | None, seen: Head | None) -> list[Row]:
-        """The rows to check: from what the witnesses know, or from what was seen, if that is far beyond."""
+        """The rows to check: from what the witnesses know, or from what was seen, if that is far beyond; else the last
+        row."""
         if known is not None and seen is not None and seen.seq > known + _FAR:
             rows = self._book.entries_from(seen.seq)
             if rows and (rows[0][0], rows[0][-1]) == (seen.seq, seen.hash):
                 return rows
-        return self._rows_from(known)
-
-    def _rows_from(self, seq: int | None) -> list[Row]:
-        """The rows from this number on; if there is none, the last row."""
-        if seq is not None:
-            return self._book.entries_from(seq)
+        if known is not None:
+            return self._book.entries_from(known)
         last = self._book.last()
         return [] if last is None else [last]
 
     def _latest(self, kind: EntryKind, analyst: str) -> Entry | None:
-        return _intact_if_any(self._book.latest(kind, analyst))
+        row = self._book.latest(kind, analyst)
+        return None if row is None else intact(row)
 
 
 def team_of(analyst: str) -> str | None:
@@ -248,46 +232,31 @@ def team_of(analyst: str) -> str | None:
     return f"@{team}" if name and at and team else None
 
 
-class _KnownEntries:
-    """The last entries whose content was found to match its hash, or was hashed here.
-
-    Whether it does follows from the row alone, so an equal row, of the same types, need not be checked again.
-    """
-
-    def __init__(self) -> None:
-        self._entries: dict[Hashable, Entry] = {}
-
-    def find(self, row: Row) -> Entry | None:
-        """The entry in an equal row; None if there was none."""
-        return self._entries.get((row, *map(type, row)))
-
-    def add(self, entry: Entry) -> None:
-        """Keeps an entry in place of the oldest."""
-        row = entry.row
-        self._entries[row, *map(type, row)] = entry
-        if len(self._entries) > _REMEMBERED:
-            with suppress(StopIteration, RuntimeError, KeyError):  # another thread may make room too
-                del self._entries[next(iter(self._entries))]
+_KNOWN: dict[Hashable, Entry] = {}
+"""The last entries whose content was found to match its hash, or was hashed here, by their rows and types. Whether it
+does follows from the row alone, so an equal row, of the same types, need not be checked again."""
 
 
-_KNOWN = _KnownEntries()
+def _remember(entry: Entry) -> None:
+    """Keeps an entry in place of the oldest."""
+    row = entry.row
+    _KNOWN[row, *map(type, row)] = entry
+    if len(_KNOWN) > _REMEMBERED:
+        with suppress(StopIteration, RuntimeError, KeyError):  # another thread may make room too
+            del _KNOWN[next(iter(_KNOWN))]
 
 
 def intact(row: Row | None) -> Entry:
     """The entry in a row, if its content matches its hash."""
     if row is None:
         raise _damage_error("An entry is missing.")
-    entry = _KNOWN.find(row)
+    entry = _KNOWN.get((row, *map(type, row)))
     if entry is None:
         entry = _read(row)
         if entry.hash != entry.digest:
             raise _damage_error(f"Entry {entry.seq}: its content does not match its hash.")
-        _KNOWN.add(entry)
+        _remember(entry)
     return entry
-
-
-def _intact_if_any(row: Row | None) -> Entry | None:
-    return None if row is None else intact(row)
 
 
 def _read(row: Row) -> Entry:

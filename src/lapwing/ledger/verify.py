@@ -2,29 +2,31 @@
 
 A chain alone proves that nothing in its middle was changed; that nothing was cut off its end is proved only against a
 head kept elsewhere, by a witness or in an export. The budget is proved by the name of the ledger, which commits to it
-and which every head holds. Whoever can rewrite the ledger and all heads while no process has it open is not detected: a
-chain rewritten from its first entry is as good as any other.
+and which every head holds. A rewrite of the ledger and of all heads while no process has it open is not detected.
 Checked by: tests/ledger/test_verify.py
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from lapwing.errors import LapwingError, Misconfigured
+from lapwing.errors import LapwingError, LedgerFailed, Misconfigured
 from lapwing.ledger.chain import ChainFault, ChainVerifier, head_fault, link_fault
-from lapwing.ledger.entry import COLUMNS, Entry, EntryKind, Head
+from lapwing.ledger.entry import COLUMNS, Entry, EntryKind, Head, canonical
 from lapwing.ledger.store import AnswerRow, Book, Row
-from lapwing.ledger.witness import Witness
+from lapwing.ledger.witness import Witness, sync_folder
 from lapwing.privacy.budget import Budget
 
 _AT, _NOTE = COLUMNS.index("at"), COLUMNS.index("note")
 _ANSWERING = (EntryKind.SETTLE, EntryKind.KEEP)
+_ACCEPTED = "the ledger had come to another server, and the steward accepted it."
+_RENEWED = "a witness was missing and was written again."
 
 EntryReader = Callable[[], AbstractContextManager[Book]]
 """Lends a book for one page."""
@@ -48,7 +50,6 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
         return self.problem is None
 
     def __str__(self) -> str:
@@ -68,7 +69,7 @@ def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: H
         if book.is_empty():
             return Report(0, None, ChainFault("The file is empty: it never was a ledger, or it was emptied."))
         last = book.last()
-        renewed = [(row[0], row[_AT], _renewal(row)) for row in book.entries_of(EntryKind.WITNESS, "")]
+        renewed = book.entries_of(EntryKind.WITNESS, "")
     end = None if last is None else last[0]
     chain = ChainVerifier()
     problem = _entry_fault(reader, chain, end)
@@ -81,9 +82,42 @@ def verify(reader: EntryReader, witnesses: Sequence[Witness] = (), *, against: H
     notes = [f"{source} is missing." for source, known in heads if known is None]
     if chain.unanswered:
         notes.append(f"{len(chain.unanswered)} charges have no stored answer. They stay charged.")
-    notes += [f"Entry {seq} ({at}): {what}" for seq, at, what in renewed]
+    for row in renewed:
+        event = _ACCEPTED if '"accepted"' in str(row[_NOTE]) else _RENEWED
+        notes.append(f"Entry {row[0]} ({row[_AT]}): {event}")
     budget = None if chain.terms is None else chain.terms.budget
     return Report(head.seq if head else 0, head, problem, tuple(chain.unanswered), tuple(notes), budget)
+
+
+def write_export(path: Path, ledger: str, entries: Iterable[Entry]) -> Head:
+    """Writes the entries as JSON lines, the last one the head: all or nothing, readable by its owner only."""
+    if path.is_dir():
+        raise Misconfigured(f"{path} is a folder. Name a file to write, for example {path / 'ledger.jsonl'}.")
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced
+        raise Misconfigured(f"{path} is not an ordinary file. Name another file to write.")
+    fresh = path.with_name(path.name + ".new")
+    try:
+        head = _write_entries(fresh, ledger, entries)
+        os.replace(fresh, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerFailed(f"{path} could not be written ({error.strerror}). Name another file.") from None
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+    return head
+
+
+def _write_entries(path: Path, ledger: str, entries: Iterable[Entry]) -> Head:
+    head = Head(ledger, 0, "")
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+        for entry in entries:
+            file.write(canonical(asdict(entry)) + "\n")
+            head = Head(ledger, entry.seq, entry.hash)
+        file.write(canonical({"head": asdict(head)}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return head
 
 
 def read_head(path: Path | str) -> Head:
@@ -161,19 +195,20 @@ def _answer_to(book: Book, row: Row) -> AnswerRow | None:
         of = json.loads(row[_NOTE])["of"]
     except (ValueError, TypeError, KeyError):
         return None
-    known = type(of) is int and type(row[0]) is int and 0 < of <= row[0]
-    found = book.answer(of) if known else None
-    return None if found is None else found._replace(payload=_digest(found.payload))
+    if type(of) is not int or type(row[0]) is not int or not 0 < of <= row[0]:
+        return None
+    answer = book.answer(of)
+    return None if answer is None else answer._replace(payload=_digest(answer.payload))
 
 
-def _answer_fault(entry: Entry, found: AnswerRow | None) -> ChainFault | None:
+def _answer_fault(entry: Entry, answer: AnswerRow | None) -> ChainFault | None:
     if entry.kind not in _ANSWERING:
         return None
-    if found is None or found.settled != entry.seq:
+    if answer is None or answer.settled != entry.seq:
         return ChainFault("the answer that it records is missing.", entry.seq)
-    if found.payload != entry.body:
+    if answer.payload != entry.body:
         return ChainFault("the answer that it records was changed.", entry.seq)
-    if (found.match_hash, found.terms) != (entry.remark("match_hash"), entry.remark("terms")):
+    if (answer.match_hash, answer.terms) != (entry.remark("match_hash"), entry.remark("terms")):
         return ChainFault("the answer that it records was moved to another question or price.", entry.seq)
     return None
 
@@ -188,13 +223,6 @@ def _store_fault(book: Book, chain: ChainVerifier, end: int) -> ChainFault | Non
         return ChainFault("the secret salt was changed.", 1)
     damage = book.find_damage()
     return None if damage is None else ChainFault(damage)
-
-
-def _renewal(row: Row) -> str:
-    """What an entry about witnesses says."""
-    if '"accepted"' in str(row[_NOTE]):
-        return "the ledger had come to another server, and the steward accepted it."
-    return "a witness was missing and was written again."
 
 
 def _digest(stored: object) -> str | None:
@@ -212,9 +240,9 @@ def known_heads(witnesses: Sequence[Witness], against: Head | None) -> Iterator[
 
 
 def _head_fault(book: Book, head: Head, heads: Sequence[tuple[str, Head | str | None]]) -> ChainFault | None:
-    for source, known in heads:
-        if isinstance(known, str):
-            return ChainFault(known)
-        if known is not None and (problem := head_fault(book, head, source, known)):
+    for source, seen in heads:
+        if isinstance(seen, str):
+            return ChainFault(seen)
+        if seen is not None and (problem := head_fault(book, head, source, seen)):
             return problem
     return None

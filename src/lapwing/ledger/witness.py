@@ -5,9 +5,9 @@ A new head overwrites the older line and is synced before `advance` returns. If 
 line does not pass its check and the other one still counts: so one sync suffices, and no rename.
 Order: a head is written here only after its entry is durable in the ledger, and under a lock on the file; the file is
 made under the ledger's write lock. So the ledger is never behind its witness, and the witness never goes back, unless
-someone put an older ledger there. Whoever waits for the lock and finds a later head there writes nothing: that head
-proves the entry too. So processes that charge at the same time share a sync. A process that hangs while it has the
-lock keeps others waiting for `timeout` seconds, and then they give no answer.
+an older ledger was put there. A process that waited for the lock and finds a later head writes nothing: that head
+proves its entry too, so concurrent charges share a sync. If a process hangs with the lock, others wait for `timeout`
+seconds and then give no answer.
 Checked by: tests/ledger/test_witness.py
 """
 
@@ -33,15 +33,12 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01  # seconds between two attempts t
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """One witness file."""
-
     path: Path
     timeout: float = 30.0
     """How many seconds to wait for other processes."""
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
         return f"the witness {self.path}"
 
     def read(self) -> Head | None:
@@ -70,12 +67,12 @@ class Witness:
         return True
 
     def _knows(self, lines: list[Head | None], head: Head) -> bool:
-        known = self._newest(lines)
-        if known.ledger != head.ledger:
-            raise Misconfigured(other_ledger(self.name, known, head.ledger))
-        if known.seq == head.seq and known.hash != head.hash:
-            raise Misconfigured(altered(self.name, known))
-        return known.seq >= head.seq
+        newest = self._newest(lines)
+        if newest.ledger != head.ledger:
+            raise Misconfigured(other_ledger(self.name, newest, head.ledger))
+        if newest.seq == head.seq and newest.hash != head.hash:
+            raise Misconfigured(altered(self.name, newest))
+        return newest.seq >= head.seq
 
     def _lines(self) -> list[Head | None] | None:
         try:
@@ -118,17 +115,17 @@ class Witness:
                 raw = os.read(handle, 2 * _LINE)
                 lines = [_parse(raw[:_LINE]), _parse(raw[_LINE:])]
                 if not self._knows(lines, head):
-                    place = _LINE * (1 - lines.index(self._newest(lines)))
-                    if os.pwrite(handle, _format(head), place) < _LINE:
+                    offset = _LINE * (1 - lines.index(self._newest(lines)))
+                    if os.pwrite(handle, _format(head), offset) < _LINE:
                         raise OSError(errno.EIO, "a part of it was not written")
-                    _sync(handle)
+                    getattr(os, "fdatasync", os.fsync)(handle)
             finally:
                 fcntl.flock(handle, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open too
         finally:
             os.close(handle)
 
     def _lock(self, handle: int) -> None:
-        """The system has no lock that is waited for no longer than some time, so it is tried again and again."""
+        """Tries again and again: the system has no lock with a timeout."""
         deadline, pause = time.monotonic() + self.timeout, _SHORTEST_PAUSE
         while True:
             try:
@@ -151,35 +148,31 @@ class Witness:
         )
 
 
-def missing_ledger(source: str, known: Head, place: str) -> str:
-    """The message when a ledger that was seen is not there."""
+def missing_ledger(source: str, seen: Head, place: str) -> str:
     return (
-        f"There is no ledger at {place}, but {source} has seen ledger {known.ledger} up to entry {known.seq}: it was "
-        "moved or deleted. Put its newest copy back. If it is lost, nobody knows what was spent, and the whole budget "
+        f"There is no ledger at {place}, but {source} has seen ledger {seen.ledger} up to entry {seen.seq}: it was "
+        "moved or deleted. Put its newest copy back. If it is lost, what was spent is unknown, and the whole budget "
         "must be taken as spent."
     )
 
 
-def other_ledger(source: str, known: Head, ledger: str) -> str:
-    """The message when another ledger was seen."""
+def other_ledger(source: str, seen: Head, ledger: str) -> str:
     return (
-        f"This is ledger {ledger}, but {source} has seen ledger {known.ledger}: these data were served under that one, "
+        f"This is ledger {ledger}, but {source} has seen ledger {seen.ledger}: these data were served under that one, "
         "and a new one would spend the same people's budget again. Open the other ledger."
     )
 
 
-def rolled_back(source: str, known: Head, last: int) -> str:
-    """The message when entries that were seen are not there."""
+def rolled_back(source: str, seen: Head, last: int) -> str:
     return (
-        f"The ledger ends at entry {last}, but {source} has seen entry {known.seq}: an older copy was put back. "
+        f"The ledger ends at entry {last}, but {source} has seen entry {seen.seq}: an older copy was put back. "
         "What the missing entries charged would be spent again. Put back the newest copy."
     )
 
 
-def altered(source: str, known: Head) -> str:
-    """The message when an entry is not the one that was seen."""
+def altered(source: str, seen: Head) -> str:
     return (
-        f"Entry {known.seq} is not the one that {source} has seen: the ledger was changed. "
+        f"Entry {seen.seq} is not the one that {source} has seen: the ledger was changed. "
         "Put back the newest copy that was not changed."
     )
 
@@ -197,10 +190,6 @@ def sync_folder(folder: Path) -> None:
 def _check_kind(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
-
-
-def _sync(handle: int) -> None:
-    getattr(os, "fdatasync", os.fsync)(handle)
 
 
 def _format(head: Head) -> bytes:

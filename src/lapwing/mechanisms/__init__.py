@@ -1,7 +1,6 @@
 """The textbook mechanisms, one per file: values in; noisy values, their loss and their error out."""
 
-from lapwing.mechanisms.additive.comparison import Comparison, laplace_or_gaussian
-from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.gaussian import Comparison, Gaussian, laplace_or_gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.choice.exponential import Exponential
 from lapwing.mechanisms.choice.noisy_max import NoisyMax

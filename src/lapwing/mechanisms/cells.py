@@ -3,11 +3,18 @@
 Each wraps one textbook mechanism, made before the rows are read. A column of cells has one entry a group: int64, or
 Python integers where those do not fit. Noise is added to Python integers, so that how the *exact* cells are held can
 never be seen in the answer.
+
+`mechanisms_for` is the one place where the kind of loss decides the noise.
+Guarantee:  the loss of whatever is made here is at most the price, for what one unit may change.
+Proof:      each mechanism is made for the epsilon, or for the rho, and the delta of the price; its own file proves that
+            it loses no more. A pure price with a smaller rho than epsilon^2/2 is a bug: no mechanism here keeps it.
+Checked by: tests/mechanisms/test_fitting.py, tests/mechanisms/test_cells.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -17,15 +24,105 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.errors import Bug
+from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.choice.top_k import TopK
-from lapwing.mechanisms.fitting import KeySelection, Noise, mechanisms_for
-from lapwing.mechanisms.keys.threshold import CountThreshold
+from lapwing.mechanisms.keys.selection import TruncatedGeometric, best_selection
+from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
+from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.ranges.components import Set
 from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, Ranges
-from lapwing.privacy.loss import Loss, Pure
+from lapwing.numbers import root_down, root_up
+from lapwing.privacy.loss import ZCDP, Approximate, Loss, Pure
+
+Noise = Laplace | Gaussian
+KeySelection = CountThreshold | WeightedGaussian | TruncatedGeometric
+
+_MOST_PEELED = 100  # beyond, one race chooses all: permute-and-flip draws again for each
+
+
+@dataclass(frozen=True, slots=True)
+class PureFamily:
+    """For a price in epsilon: Laplace noise and pure choices."""
+
+    loss: Pure | Approximate
+
+    @property
+    def strength(self) -> Fraction:
+        """About the sensitivity over the scale of the noise."""
+        return self.loss.epsilon
+
+    def additive(self, *, sensitivity: int, groups: int) -> Laplace:
+        """Noise for a unit that changes `groups` groups, each by at most `sensitivity` in either norm."""
+        return Laplace(epsilon=self.loss.epsilon, sensitivity=groups * sensitivity)
+
+    def top_k(self, k: int, *, sensitivity: int, monotone: bool) -> TopK:
+        peeling = k <= _MOST_PEELED
+        return TopK(k=k, epsilon=self.loss.epsilon, sensitivity=sensitivity, monotone=monotone, peeling=peeling)
+
+    def quantiles(self, **terms: Any) -> GridQuantiles:
+        return GridQuantiles(epsilon=self.loss.epsilon, **terms)
+
+    def ranges(self, **terms: Any) -> Ranges:
+        return Ranges(epsilon=self.loss.epsilon, **terms)
+
+    def marginals(self, **terms: Any) -> LaplaceMarginals:
+        return LaplaceMarginals(epsilon=self.loss.epsilon, **terms)
+
+    def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
+        """The rule that shows keys of the fewest units; `counted` if the number of units is released too."""
+        terms: dict[str, Any] = {"epsilon": self.loss.epsilon, "delta": self.loss.delta, "keys_per_unit": keys_per_unit}
+        if not counted:
+            return best_selection(**terms).best
+        return min((LaplaceThreshold(**terms), GaussianThreshold(**terms)), key=lambda choice: choice.half())
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDPFamily:
+    """For a price in rho: Gaussian noise and choices of bounded range."""
+
+    loss: ZCDP
+
+    @property
+    def strength(self) -> Fraction:
+        return Fraction(math.sqrt(2 * self.loss.rho))
+
+    def additive(self, *, sensitivity: int, groups: int) -> Gaussian:
+        return Gaussian(rho=self.loss.rho, sensitivity=root_up(groups) * sensitivity)
+
+    def top_k(self, k: int, *, sensitivity: int, monotone: bool) -> TopK:
+        epsilon = root_down(8 * k * self.loss.rho)
+        return TopK(k=k, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+
+    def quantiles(self, **terms: Any) -> GridQuantiles:
+        return GridQuantiles(rho=self.loss.rho, **terms)
+
+    def ranges(self, **terms: Any) -> PrefixSums:
+        return PrefixSums(rho=self.loss.rho, **terms)
+
+    def marginals(self, **terms: Any) -> Marginals:
+        return Marginals(rho=self.loss.rho, **terms)
+
+    def keys(self, keys_per_unit: int, *, counted: bool) -> KeySelection:
+        selection = GaussianThreshold if counted else WeightedGaussian
+        return selection(rho=self.loss.rho, delta=self.loss.delta, keys_per_unit=keys_per_unit)
+
+
+Family = PureFamily | ZCDPFamily
+"""The mechanisms for one price."""
+
+_FAMILIES: dict[type[Loss], Callable[[Any], Family]] = {Pure: PureFamily, Approximate: PureFamily, ZCDP: ZCDPFamily}
+
+
+def mechanisms_for(price: Loss) -> Family:
+    """The mechanisms that lose at most this price."""
+    if type(price) not in _FAMILIES or (isinstance(price, Pure) and 2 * price.rho != price.epsilon**2):
+        raise Bug(f"no mechanism is made for a price of {price!r}")
+    return _FAMILIES[type(price)](price)
+
 
 Cells = npt.NDArray[Any]
 CellColumns = tuple[Cells, ...]
@@ -48,7 +145,6 @@ class NoisyCells:
     noise: Noise
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """The same columns with noise."""
         return tuple(narrowed(c.astype(object) + self.noise.draw(c.size).astype(object)) for c in columns)
 
     def check(self) -> None:
@@ -93,22 +189,21 @@ def unit_powers(price: Loss, powers: tuple[int, int], *, values_per_unit: int) -
 
 @dataclass(frozen=True, slots=True)
 class BestGroups:
-    """Instead of its cell each group gets its place: k for the best, then k - 1, ..., 1, and 0 for all others.
+    """Gives each group its rank instead of its cell: k for the best, then k - 1, ..., 1, and 0 for all others.
 
-    Of the smallest the places are negative, so that sorting as the question says shows the chosen ones in their order.
+    Ranks of the smallest are negative, so that sorting as the question says shows the chosen ones in their order.
     """
 
     choice: TopK
     largest: bool
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """One column of places."""
         (cells,) = columns
         sign = 1 if self.largest else -1
         chosen = self.choice.choose(range(cells.size), sign * cells.astype(object))
-        places = np.zeros(cells.size, np.int64)
-        places[chosen] = sign * np.arange(self.choice.k, 0, -1)
-        return (places,)
+        ranks = np.zeros(cells.size, np.int64)
+        ranks[chosen] = sign * np.arange(self.choice.k, 0, -1)
+        return (ranks,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +213,11 @@ class CellQuantiles:
     quantiles: GridQuantiles
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """Three columns a quantile: the value and the ends of its interval, in each group."""
-        table = self.quantiles.release(_histograms(columns, groups))
+        places, cells, weights = columns
+        order = np.argsort(places, kind="stable")
+        ends = np.searchsorted(places[order], np.arange(groups + 1)).tolist()
+        parts = (order[first:last] for first, last in pairwise(ends))
+        table = self.quantiles.release((cells[part], weights[part]) for part in parts)
         sides = (table.values, table.lows, table.highs)
         return tuple(side[:, i] for i in range(len(self.quantiles.at)) for side in sides)
 
@@ -136,7 +234,6 @@ class NoisyRanges:
         return ((0,),)
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """The noisy sums."""
         return (self.mechanism.release(columns[0]).sums,)
 
 
@@ -148,14 +245,12 @@ class NoisyMarginals:
 
     @property
     def measured(self) -> tuple[Set, ...]:
-        """The tables that are read, by the numbers of their axes."""
         return self.mechanism.measured
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """The noisy tables."""
         sizes, pairs = self.mechanism.sizes, zip(self.measured, columns, strict=True)
-        released = self.mechanism.release({one: flat.reshape([sizes[i] for i in one]) for one, flat in pairs})
-        return tuple(released.tables[one].ravel() for one in self.mechanism.sets)
+        released = self.mechanism.release({axes: flat.reshape([sizes[i] for i in axes]) for axes, flat in pairs})
+        return tuple(released.tables[axes].ravel() for axes in self.mechanism.sets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +272,3 @@ def narrowed(noisy: Cells) -> Cells:
     values = noisy.tolist()
     fits = not values or (min(values) > -_NARROW and max(values) < _NARROW)
     return noisy.astype(np.int64 if fits else object)
-
-
-def _histograms(columns: CellColumns, groups: int) -> Iterator[tuple[Cells, Cells]]:
-    """The cells and weights of each group in turn."""
-    place, cells, weights = columns
-    order = np.argsort(place, kind="stable")
-    ends = np.searchsorted(place[order], np.arange(groups + 1))
-    for first, last in pairwise(ends.tolist()):
-        yield cells[order[first:last]], weights[order[first:last]]

@@ -9,7 +9,7 @@ Checked by: tests/mechanisms/test_scores.py
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import FrozenValue, read_monotone
 from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, flag, positive
+from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, positive
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
 
 T = TypeVar("T")
@@ -34,8 +35,8 @@ _GLANCE = 64  # floats checked before all of them are
 _FAR = 2000  # a weight below e^-2000 is enclosed without care for its relative width
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Selection:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Selection(FrozenValue):
     """The parameters of a mechanism that chooses one of many candidates by their scores.
 
     `sensitivity` bounds how far one step of `neighbours` moves any single score. `monotone` states that such a step
@@ -55,15 +56,8 @@ class Selection:
         monotone: bool = False,
         neighbours: Neighbours = Neighbours.ADD_OR_REMOVE,
     ) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
-        object.__setattr__(self, "monotone", flag(monotone, "monotone"))
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
-        if self.monotone and neighbours is Neighbours.CHANGE_ONE:
-            raise Misconfigured(
-                "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it "
-                "may lower one score and raise another. Leave monotone=False, or use Neighbours.ADD_OR_REMOVE."
-            )
+        self._set(epsilon=positive(epsilon, "epsilon"), sensitivity=positive(sensitivity, "sensitivity"))
+        self._set(monotone=read_monotone(monotone, neighbours), neighbours=read_neighbours(neighbours))
 
     @property
     def rate(self) -> Fraction:
@@ -87,8 +81,11 @@ def gaps(utilities: object, name: str = "utilities") -> tuple[Wholes, Fraction]:
 
 
 def read(values: object, name: str) -> Scores:
-    """Reads a sequence, a numpy array or an Arrow array of numbers."""
-    array = _array(values, name)
+    if isinstance(values, str | bytes):
+        raise _unreadable(name)
+    if not isinstance(values, Sequence) and not hasattr(values, "__array__"):
+        raise Misconfigured(f"`{name}` is not a sequence of numbers. Pass a list, a tuple or an array.")
+    array = number_array(values)
     if array.ndim != 1 or not array.size:
         raise Misconfigured(f"`{name}` must be a list of at least one number. Pass one number for each candidate.")
     match array.dtype.kind:
@@ -146,6 +143,17 @@ def at_least(value: Fraction) -> float:
     return near if near == math.inf or Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
+def least_whole(holds: Callable[[int], bool]) -> int:
+    """The least whole number above 0 that holds, if all larger ones do too."""
+    low, high = 0, 1
+    while not holds(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 def weights(exponents: Wholes, rate: Fraction) -> tuple[list[int], list[int], int]:
     """Integers (lows, highs, bits) with lows[i] <= 2^bits exp(-rate e_i) <= highs[i].
 
@@ -200,19 +208,14 @@ def read_candidates(candidates: int, best: int) -> tuple[int, int]:
     return total, optimal
 
 
-def _array(values: object, name: str) -> Wholes:
-    if isinstance(values, str | bytes):
-        raise _unreadable(name)
-    if hasattr(values, "__array__"):  # numpy, Arrow, pandas; a missing value arrives as NaN or as a non-number
+def number_array(values: Any) -> Wholes:
+    """A sequence, a numpy, Arrow or pandas array as an array; numbers of different types stay objects."""
+    if hasattr(values, "__array__"):  # a missing value arrives as NaN or as a non-number
         return np.asarray(values)
-    if not isinstance(values, Sequence):
-        raise Misconfigured(f"`{name}` is not a sequence of numbers. Pass a list, a tuple or an array.")
     kinds = set(map(type, values))
     if kinds <= {int}:
         return wholes(list(values))
-    if kinds <= {float}:
-        return np.array(values, np.float64)
-    return np.fromiter(values, object, len(values))
+    return np.array(values, np.float64) if kinds == {float} else np.fromiter(values, object, len(values))
 
 
 def _decimals(values: Floats) -> int | None:
@@ -242,7 +245,6 @@ def _read_each(values: list[Any], name: str) -> Scores:
 
 
 def _combine(ratios: list[tuple[int, int]], *, whole: bool) -> Scores:
-    """Fractions brought to one denominator."""
     common = math.lcm(*{denominator for _, denominator in ratios})
     ticks = [numerator * (common // denominator) for numerator, denominator in ratios]
     return Scores(wholes(ticks), Fraction(1, common), whole)

@@ -1,12 +1,10 @@
 """Exact randomness. The only package that draws random bits; it knows nothing about privacy."""
 
 from lapwing.noise.bernoulli import sample_bernoulli, sample_bernoulli_exp, sample_coins
-from lapwing.noise.bits import SYSTEM, BitSource
+from lapwing.noise.bits import SYSTEM, BitSource, sample_uniform, uniform_integer
+from lapwing.noise.block import sample_gaussian, sample_geometric, sample_laplace
 from lapwing.noise.choice import sample_choice, sample_heads
 from lapwing.noise.exponential_race import sample_race
-from lapwing.noise.gaussian import sample_gaussian
-from lapwing.noise.laplace import sample_geometric, sample_laplace
-from lapwing.noise.uniform import sample_uniform, uniform_integer
 
 __all__ = [
     "SYSTEM",

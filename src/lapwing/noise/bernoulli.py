@@ -1,4 +1,4 @@
-"""Biased coins, many at a time.
+"""Biased coins: many at a time, and single ones on the slow, certain path under the fast samplers. [CKS20]
 
 Law:        each coin shows heads with exactly the stated probability, independently.
 Proof:      a coin compares the first word u of a uniform real with t = floor(p 2^w): u < t is heads and u > t tails
@@ -18,8 +18,7 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats
 from lapwing.errors import Misconfigured
-from lapwing.noise.bernoulli_exp import flip_exp
-from lapwing.noise.bits import SYSTEM, BitSource, Words
+from lapwing.noise.bits import SYSTEM, BitSource, Words, uniform_integer
 from lapwing.noise.lazy import BoundsAt, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
 
 Exponent = Callable[[int], tuple[int, int]]
@@ -73,8 +72,7 @@ def decide_exp(
     left = prefix.astype(np.float64) * cell
     heads: Flags = left + cell <= estimate * (1.0 - band)
     tails = left >= estimate * (1.0 + band)
-    open_ = np.flatnonzero(~(heads | tails)) if exp_is_sound() else np.arange(gamma.size)
-    for i in open_:
+    for i in np.flatnonzero(~(heads | tails)) if exp_is_sound() else range(gamma.size):
         numerator, denominator = exponent(int(i))
         heads[i] = flip_exp(numerator, denominator, bits, LazyUniform(bits, int(prefix[i]), width))
     return heads
@@ -82,7 +80,7 @@ def decide_exp(
 
 @cache
 def exp_is_sound() -> bool:
-    """Whether numpy's exp keeps the error bound 2^-21 on 257 points of [-64, 0]; if not, integers decide everything."""
+    """Whether numpy's exp keeps the error bound 2^-21 on 257 points of [-64, 0]; otherwise integers decide all."""
     points = np.linspace(0.0, 64.0, 257)
     return all(map(_exp_is_near, points.tolist(), np.exp(-points).tolist()))
 
@@ -98,9 +96,33 @@ def _exp_is_near(point: float, estimate: float) -> bool:
 
 def _floor(bounds: BoundsAt, width: int) -> int:
     """floor(p 2^width): the enclosure is narrowed until it holds no multiple of 2^-width but p itself."""
-    precision = width + 64
+    more = 64
     while True:
-        low, high = bounds(precision)
-        if low == high or low >> (precision - width) == (high - 1) >> (precision - width):
-            return low >> (precision - width)
-        precision *= 2
+        low, high = bounds(width + more)
+        if low == high or low >> more == (high - 1) >> more:
+            return low >> more
+        more = width + 2 * more
+
+
+def flip_exp(numerator: int, denominator: int, bits: BitSource, uniform: LazyUniform | None = None) -> bool:
+    """Heads with probability exp(-numerator / denominator); `uniform` may hold digits that were drawn before."""
+    if not numerator:
+        return True
+    return is_below(uniform or LazyUniform(bits), exp_bounds(numerator, denominator))
+
+
+def run_exp(numerator: int, denominator: int, bits: BitSource) -> int:
+    """A geometric draw: P[k] proportional to exp(-k numerator / denominator), k >= 0.
+
+    Proof: with t = denominator, the accepted u has P[u] proportional to exp(-u / t) on 0..t-1 and v is geometric with
+    ratio 1/e, so P[u + t v = y] is proportional to exp(-y / t). Flooring y / numerator joins `numerator` neighbours
+    and multiplies the exponent: the ratio becomes exp(-numerator / t).
+    """
+    while True:
+        low = uniform_integer(denominator, bits)
+        if flip_exp(low, denominator, bits):
+            break
+    high = 0
+    while flip_exp(1, 1, bits):
+        high += 1
+    return (low + denominator * high) // numerator

@@ -1,4 +1,4 @@
-"""Uniform bits: the only place that draws them.
+"""Uniform bits: the only place that draws them; and uniform integers.
 
 Guarantee:  `SYSTEM` gives independent uniform bits to anyone who cannot tell AES-256 in counter mode from random.
             No byte is served twice, not even to a signal handler that draws in the middle of a draw.
@@ -13,8 +13,10 @@ Fork:       a child never continues its parent's streams: each remembers the for
             and a draw uses no stream of another count. A draw that a signal handler interrupts with a fork starts
             over in the child.
 Pickle:     the source is pickled by name, so the process that unpickles it draws from its own keys.
+Integers:   P[X = i] = 1 / below for 0 <= i < below, exactly: draws outside a whole number of cycles are rejected, so
+            every residue keeps the same number of words.
 There is no seed. Tests bring their own `BitSource`.
-Checked by: tests/noise/test_bits.py, tests/noise/test_bits_nested.py
+Checked by: tests/noise/test_bits.py, tests/noise/test_bits_nested.py, tests/noise/test_uniform.py
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+from lapwing.errors import Misconfigured
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -145,3 +149,25 @@ class SystemBits:
 
 SYSTEM = SystemBits()
 """The source of every draw outside tests."""
+
+
+def uniform_integer(below: int, bits: BitSource = SYSTEM) -> int:
+    """One uniform integer in [0, below), of any size."""
+    if below < 1:
+        raise Misconfigured(f"`below` is {below}; it must be at least 1.")
+    width = (below - 1).bit_length()
+    while (drawn := bits.integer(width) if width else 0) >= below:
+        pass
+    return drawn
+
+
+def sample_uniform(below: int, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> npt.NDArray[np.int64]:
+    """`count` independent uniform integers in [0, below), below at most 2^(width - 1)."""
+    if not 1 <= below <= 1 << (width - 1):
+        raise Misconfigured(f"`below` is {below}; it must lie between 1 and 2^{width - 1}.")
+    whole = (1 << width) - (1 << width) % below  # the largest multiple of `below`
+    words = bits.words(count, width).astype(np.uint64)
+    if whole < 1 << width:
+        while (over := np.flatnonzero(words >= np.uint64(whole))).size:
+            words[over] = bits.words(over.size, width)
+    return (words % np.uint64(below)).astype(np.int64)

@@ -1,6 +1,7 @@
 """The block sampler: exact integer noise at hundreds of millions of draws a second, whatever the scale.
 
-Law:        n independent draws with P[x] proportional to exp(-rate |x|^power), exactly, given uniform bits.
+Law:        n independent draws with P[x] proportional to exp(-rate |x|^power), exactly, given uniform bits: discrete
+            Laplace and Gaussian noise of any rational scale, and geometric noise on 0, 1, 2, ... [CKS20]
 Proof:
   1. The category is the inverse of the exact distribution function at one lazy uniform: a guide cell without a
      threshold decides for every continuation, otherwise the 64-bit word decides unless it equals a threshold, and
@@ -14,20 +15,21 @@ Proof:
   5. A rejected lane is drawn again on its own; which lanes are rejected depends on discarded values only.
 Tails beyond 2^62 (probability below exp(-2^11)) saturate, which the mechanisms do again after adding.
 Not constant time: about one lane in fifty takes the slow path, tails most of all. Draw many at once.
-Checked by: tests/noise/test_block.py
+Checked by: tests/noise/test_block.py, tests/noise/test_laplace.py, tests/noise/test_gaussian.py
 """
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from lapwing.arrays import Flags, Integers
-from lapwing.noise.bernoulli import decide_exp
-from lapwing.noise.bernoulli_exp import flip_exp, run_exp
-from lapwing.noise.bits import BitSource, Words
+from lapwing.noise.bernoulli import decide_exp, flip_exp, run_exp
+from lapwing.noise.bits import SYSTEM, BitSource, Words
 from lapwing.noise.lazy import LazyUniform, is_below
-from lapwing.noise.noise_table import UNDECIDED, NoiseTable
+from lapwing.noise.noise_table import UNDECIDED, NoiseLaw, NoiseTable, table_of
 
 OpenLanes = tuple[npt.NDArray[np.intp], Words, Words, Words]
 """Lanes without a value yet, with the words that were drawn for them: guide, accept, offset."""
@@ -42,19 +44,14 @@ def sample_block(table: NoiseTable, count: int, bits: BitSource) -> Integers:
         return np.array([_draw(table, bits)], np.int64)
     out = np.empty(count, np.int64)
     sample = _sample_chunk if table.block_bits else _sample_chunk_direct
-    open_, guides, accepts, offsets = [], [], [], []
+    parts: list[OpenLanes] = []
     for start in range(0, count, _CHUNK):
         lanes, guide, accept, offset = sample(table, out[start : start + _CHUNK], bits)
         if lanes.size:
-            open_.append(lanes + start)
-            guides.append(guide)
-            accepts.append(accept)
-            offsets.append(offset)
-    if open_:
-        lanes = np.concatenate(open_)
-        values, rejected = _settle(
-            table, np.concatenate(guides), np.concatenate(accepts), np.concatenate(offsets), bits
-        )
+            parts.append((lanes + start, guide, accept, offset))
+    if parts:
+        lanes, guide, accept, offset = map(np.concatenate, zip(*parts, strict=True))
+        values, rejected = _settle(table, guide, accept, offset, bits)
         out[lanes] = values
         if rejected.any():
             out[lanes[rejected]] = sample_block(table, int(rejected.sum()), bits)
@@ -71,8 +68,8 @@ def _draw(table: NoiseTable, bits: BitSource) -> int:
         value = int(table.guide_base[guide])
         if accept < int(table.guide_accept[guide]) if more else value != UNDECIDED:
             return value + offset
-        words = np.array([[guide], [accept], [offset]], np.uint64)
-        values, rejected = _settle(table, words[0], words[1], words[2], bits)
+        guides, accepts, offsets = np.array([[guide], [accept], [offset]], np.uint64)
+        values, rejected = _settle(table, guides, accepts, offsets, bits)
         if not rejected[0]:
             return int(values[0])
 
@@ -157,3 +154,18 @@ def _tail(table: NoiseTable, sign: int, bits: BitSource) -> int | None:
     if law.power == 2 and not flip_exp(*law.exponent(beyond), bits):
         return None
     return sign * (start + beyond)
+
+
+def sample_geometric(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
+    """`count` independent draws of geometric noise, at least 0."""
+    return sample_block(table_of(NoiseLaw(1 / scale, 1, two_sided=False)), count, bits)
+
+
+def sample_laplace(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
+    """`count` independent draws of discrete Laplace noise."""
+    return sample_block(table_of(NoiseLaw(1 / scale, 1)), count, bits)
+
+
+def sample_gaussian(variance: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
+    """`count` independent draws of discrete Gaussian noise."""
+    return sample_block(table_of(NoiseLaw(1 / (2 * variance), 2)), count, bits)

@@ -1,4 +1,4 @@
-"""Choosing one of many with exponentially falling probabilities.
+"""A choice of one index with exponentially falling probabilities.
 
 Exponents are integers e_i >= 0 with smallest 0; candidate i has weight exp(-rate e_i), rate rational.
 Checked by: tests/noise/test_choice.py
@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.noise.bernoulli import Exponent, sample_bernoulli_exp_each
-from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.uniform import sample_uniform, uniform_integer
+from lapwing.noise.bits import SYSTEM, BitSource, sample_uniform, uniform_integer
 
 Exponents = npt.NDArray[Any]
 """int64, or Python integers of any size in an object array."""
 
 _MOST_TRIES = 1 << 20  # proposals at a time
-_FAR = Fraction(10**9)  # an exponent at which the weight is 0 in float64
+FAR = 2.0**60
+"""Exponents are cut here in float64; at far smaller ones the weight is 0."""
 
 
 def sample_choice(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYSTEM) -> int:
@@ -30,7 +30,7 @@ def sample_choice(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYS
     Proof: a uniform index is kept with probability exp(-rate e_i); the first kept one has the stated law. The number
     of proposals made at a time changes nothing: they are independent and the first kept one is taken.
     """
-    gamma = _floats(exponents, rate)
+    gamma = scale_exponents(exponents, rate)
     likely = max(1.0, float(np.exp(-gamma).sum()))
     tries = int(min(_MOST_TRIES, 64 + 2 * exponents.size / likely))
     while True:
@@ -47,15 +47,19 @@ def sample_heads(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYST
     Proof: scanning in random order until a coin exp(-rate e_i) shows heads finds the first head of a random order,
     which is uniform among all heads; the coins are independent of the order, and one of them (e_i = 0) is certain.
     """
-    heads = np.flatnonzero(sample_bernoulli_exp_each(_floats(exponents, rate), _exact(exponents, rate), bits=bits))
+    heads = np.flatnonzero(
+        sample_bernoulli_exp_each(scale_exponents(exponents, rate), _exact(exponents, rate), bits=bits)
+    )
     return int(heads[uniform_integer(heads.size, bits)])
 
 
-def _floats(exponents: Exponents, rate: Fraction) -> Floats:
+def scale_exponents(exponents: Exponents, rate: Fraction) -> Floats:
+    """rate e in float64, cut at 2^60."""
+    most = Fraction(FAR)
     if exponents.dtype == object:
-        return np.array([float(min(rate * int(e), _FAR)) for e in exponents.tolist()])
-    gamma: Floats = exponents.astype(np.float64) * float(min(rate, _FAR))
-    return gamma
+        return np.array([float(min(rate * int(e), most)) for e in exponents.tolist()], np.float64)
+    scaled: Floats = np.minimum(exponents.astype(np.float64) * float(min(rate, most)), FAR)
+    return scaled
 
 
 def _exact(exponents: Exponents, rate: Fraction) -> Exponent:

@@ -1,4 +1,4 @@
-"""Choosing several of many, in order: the exponential race.
+"""A choice of several entrants, in order: the exponential race.
 
 Entrant i arrives at time E_i / w_i, where the E_i are independent with P[E > t] = e^-t and w_i = m_i exp(-rate e_i):
 its multiplicity times a weight that falls with its exponent. The first to arrive are the choice.
@@ -29,7 +29,7 @@ from flint import arb
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.noise.bits import SYSTEM, BitSource, Words
-from lapwing.noise.choice import Exponents
+from lapwing.noise.choice import FAR, Exponents, scale_exponents
 from lapwing.noise.lazy import LazyUniform
 from lapwing.numbers import ball, enclose
 
@@ -39,7 +39,6 @@ Multiplicities = npt.NDArray[np.int64]
 SLACK, SHARE = 2.0**-22, 2.0**-40
 """float64 is off by less than SLACK + SHARE rate e."""
 
-_FAR = 2.0**60  # a rate e beyond this has a lower bound in float64, and no upper one
 _GUARD = 64  # the balls are this many bits finer than the digits
 
 
@@ -62,7 +61,10 @@ def sample_race(
     order = inside[np.argsort(lows[inside], kind="stable")]
     winners: list[int] = []
     for run in _runs(order, lows[order], field.highs(order)):
-        winners += run.tolist() if run.size == 1 else _exact_order(run, field, bits)
+        runners = (
+            run if run.size == 1 else sorted((field.runner(i, bits) for i in run.tolist()), key=cmp_to_key(_compare))
+        )
+        winners += run.tolist() if run.size == 1 else [runner.index for runner in runners]
         if len(winners) >= count:
             break
     return tuple(winners[:count])
@@ -82,7 +84,7 @@ class _Field:
     ) -> None:
         self.exponents, self.rate, self.multiplicities = exponents, rate, multiplicities
         self.prefix, self.width = prefix, width
-        self._cost = _floats(exponents, rate)
+        self._cost = scale_exponents(exponents, rate)
         self._start = self._cost if multiplicities is None else self._cost - np.log(multiplicities.astype(np.float64))
 
     def lows(self) -> Floats:
@@ -97,9 +99,8 @@ class _Field:
     def highs(self, some: Indices) -> Floats:
         """Above K, for some."""
         cost = self._cost[some]
-        known = (cost < _FAR) & log_is_sound()
         highs = self._log_time(self.prefix[some] + np.uint64(1)) + self._start[some] + (SLACK + SHARE * cost)
-        return np.where(known, highs, np.inf)
+        return np.where((cost < FAR) & log_is_sound(), highs, np.inf)  # a cost that was cut has no upper bound
 
     def runner(self, index: int, bits: BitSource) -> _Runner:
         """The same entrant, to any precision."""
@@ -150,19 +151,14 @@ def _runs(order: Indices, lows: Floats, highs: Floats) -> Iterator[Indices]:
     yield from np.split(order, starts)
 
 
-def _exact_order(run: Indices, field: _Field, bits: BitSource) -> list[int]:
-    runners = [field.runner(index, bits) for index in run.tolist()]
-    return [runner.index for runner in sorted(runners, key=cmp_to_key(_compare))]
-
-
-def _compare(one: _Runner, other: _Runner) -> int:
+def _compare(first: _Runner, second: _Runner) -> int:
     while True:
-        if one.high < other.low:
+        if first.high < second.low:
             return -1
-        if other.high < one.low:
+        if second.high < first.low:
             return 1
-        one.narrow()
-        other.narrow()
+        first.narrow()
+        second.narrow()
 
 
 @cache
@@ -179,15 +175,6 @@ def _log_is_near(point: float, estimate: float) -> bool:
     low, high = enclose(lambda: ball(Fraction(point)).log(), bits=128)
     most = Fraction(min(abs(low), abs(high))) / (1 << 30)
     return max(abs(Fraction(estimate) - low), abs(Fraction(estimate) - high)) <= most
-
-
-def _floats(exponents: Exponents, rate: Fraction) -> Floats:
-    """rate e in float64, cut at 2^60."""
-    most = Fraction(_FAR)
-    if exponents.dtype == object:
-        return np.array([float(min(rate * e, most)) for e in exponents.tolist()], np.float64)
-    costs: Floats = np.minimum(exponents.astype(np.float64) * float(min(rate, most)), _FAR)
-    return costs
 
 
 def _require_race(exponents: Exponents, multiplicities: Multiplicities | None, count: int, width: int) -> None:

@@ -1,11 +1,10 @@
 """Tables for the block sampler: exact thresholds of integer laws with weight w(x) = exp(-rate |x|^power).
 
 Each side of the law is cut into blocks of B = 2^m values: x = qB + L on the side of 0, x = -(1 + qB + L) on the other
-(so zero occurs once), 0 <= L < B, q < Q; beyond lies a tail. The *hat* of a block has mass B w(its left end), that of
-a tail w(J) / (1 - exp(-a)) with J the first value behind the blocks. Categories stand in the order
-+0 .. +(Q-1), +tail, -tail, -(Q-1) .. -0, and F_j is the exact share of hat mass in categories 0..j.
-`thresholds[j]` = floor(F_j 2^64), computed in integers with outward rounding until both bounds agree.
-Checked by: tests/noise/test_noise_table.py
+(so zero occurs once), 0 <= L < B, q < Q; beyond lies a tail. The *hat* of a block has mass B w(its left end), that of a
+tail w(J) / (1 - exp(-a)) with J the first value behind the blocks. Categories stand in the order +0 .. +(Q-1), +tail,
+-tail, -(Q-1) .. -0, and F_j is the exact share of hat mass in categories 0..j. `thresholds[j]` = floor(F_j 2^64),
+computed in integers with outward rounding until both bounds agree. Checked by: tests/noise/test_noise_table.py
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,7 @@ SMALLEST, LARGEST = Fraction(1, 1024), Fraction(1 << 50)
 UNDECIDED = np.iinfo(np.int64).min
 """Marks a guide cell that does not decide the value."""
 
-_TAIL_BITS = 18  # blocks extent out to a hat tail of about 2^-18
-_MOST_BITS = 1 << 13
+_MOST_POWER = 13  # thresholds are computed to at most 2^13 bits
 _ACCEPT_BITS = 128
 
 
@@ -63,7 +62,8 @@ class WordSizes:
     threshold: int = 64
     accept: int = 16
     accept_more: int = 53
-    tail: int = _TAIL_BITS
+    tail: int = 18
+    """Blocks extend out to a hat tail of about 2^-18."""
     band: float = BAND
     block_bits: int | None = None
 
@@ -102,9 +102,9 @@ def table_of(law: NoiseLaw) -> NoiseTable:
 def build_table(law: NoiseLaw, sizes: WordSizes) -> NoiseTable:
     """The table of a law for words of these sizes."""
     require_supported(law)
-    extent = sizes.tail * math.log(2)
-    extent = extent if law.power == 1 else math.sqrt(2 * extent)
-    direct = 64 if law.power == 1 else 160
+    extent, direct = sizes.tail * math.log(2), 64
+    if law.power == 2:
+        extent, direct = math.sqrt(2 * extent), 160
     block_bits = sizes.block_bits
     if block_bits is None:
         block_bits = 0 if law.width <= direct else int(math.log2(law.width / 64))
@@ -117,7 +117,7 @@ def build_table(law: NoiseLaw, sizes: WordSizes) -> NoiseTable:
 
 
 def require_supported(law: NoiseLaw) -> None:
-    """Compares in rationals: a scale far outside the limits may not fit a float."""
+    """Raises Misconfigured outside the limits. Rationals decide: a scale may not fit a float."""
     squared = 1 / law.rate**2 if law.power == 1 else 1 / (2 * law.rate)
     if law.rate <= 0 or not SMALLEST**2 <= squared <= LARGEST**2:
         raise Misconfigured(
@@ -152,25 +152,18 @@ def _cumulative(law: NoiseLaw, block_bits: int, blocks: int, precision: int) -> 
     masses = _side(law, block_bits, blocks, 0, precision)
     if law.two_sided:
         masses += reversed(_side(law, block_bits, blocks, 1, precision))
-    low = high = 0
-    lows, highs = [], []
-    for mass_low, mass_high in masses:
-        low, high = low + mass_low, high + mass_high
-        lows.append(low)
-        highs.append(high)
-    return lows, highs
+    lows, highs = zip(*masses, strict=True)
+    return list(accumulate(lows)), list(accumulate(highs))
 
 
 def _thresholds(law: NoiseLaw, block_bits: int, blocks: int, width: int) -> npt.NDArray[np.uint64]:
     """floor(F_j 2^width) for every category but the last. F_j < 1, so no threshold reaches 2^width."""
     most = (1 << width) - 1
-    precision = 128
-    while precision <= _MOST_BITS:
-        lows, highs = _cumulative(law, block_bits, blocks, precision)
+    for power in range(7, _MOST_POWER + 1):
+        lows, highs = _cumulative(law, block_bits, blocks, 1 << power)
         floors = [(low << width) // highs[-1] for low in lows[:-1]]
         if floors == [min(most, (high << width) // lows[-1]) for high in highs[:-1]]:
             return np.array(floors, np.uint64)
-        precision *= 2
     raise Bug("a threshold of a noise table does not converge")
 
 

@@ -11,17 +11,15 @@ Cauchy:     P[z] proportional to 1 / (z^2 + scale^2); the sum over all integers 
             ..., so a size in block j >= 1 is proposed with weight 4^-(j-1) and one in block 0 with weight 1. It is kept
             with probability scale^2 4^(j-1) / (z^2 + scale^2), j = 1 for block 0: a fraction, at most 1 since
             z >= 2^(j-1) scale in block j. So every size has weight scale^2 / (z^2 + scale^2). About half are kept.
-Not constant time: far draws take longer, and so do large scales.
-Checked by: tests/noise/test_single_draw.py
+Not constant time: far draws take longer, and so do large scales. Checked by: tests/noise/test_single_draw.py
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from lapwing.noise.bernoulli_exp import run_exp
-from lapwing.noise.bits import SYSTEM, BitSource
-from lapwing.noise.uniform import uniform_integer
+from lapwing.noise.bernoulli import run_exp
+from lapwing.noise.bits import SYSTEM, BitSource, uniform_integer
 
 
 def laplace_integer(scale: Fraction, bits: BitSource = SYSTEM) -> int:
@@ -35,28 +33,21 @@ def laplace_integer(scale: Fraction, bits: BitSource = SYSTEM) -> int:
 
 def cauchy_integer(scale: Fraction, bits: BitSource = SYSTEM) -> int:
     """One draw of discrete Cauchy noise."""
-    while True:
-        drawn = propose_cauchy(scale, bits)
-        if drawn is not None:
-            return drawn
+    while (drawn := propose_cauchy(scale, bits)) is None:
+        pass
+    return drawn
 
 
 def propose_cauchy(scale: Fraction, bits: BitSource) -> int | None:
     """One proposal: z with probability scale^2 / (6 B (z^2 + scale^2)), None if it is thrown back."""
     top, bottom = scale.numerator, scale.denominator
-    start, width, doublings = _block(-(-top // bottom), bits)
+    start, width, doublings = 0, -(-top // bottom), 0
+    if uniform_integer(3, bits):  # a block beyond the first
+        while bits.integer(1):
+            doublings += 1
+        start = width = width << doublings
     size = start + uniform_integer(width, bits)
     negative = bits.integer(1)
     if uniform_integer((size * bottom) ** 2 + top**2, bits) >= top**2 << 2 * doublings or (negative and not size):
         return None
     return -size if negative else size
-
-
-def _block(base: int, bits: BitSource) -> tuple[int, int, int]:
-    """Where a block starts, how wide it is, and how often the base was doubled to get there."""
-    if not uniform_integer(3, bits):
-        return 0, base, 0
-    doublings = 0
-    while bits.integer(1):
-        doublings += 1
-    return base << doublings, base << doublings, doublings

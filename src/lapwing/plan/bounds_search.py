@@ -36,7 +36,7 @@ from sqlglot import exp
 from lapwing.expressions.expression import Column
 from lapwing.expressions.forms import Listed, Wide
 from lapwing.expressions.identity import Facts, Identity, domain_facts, expression_facts, rows_facts
-from lapwing.expressions.operators.table import cast, number
+from lapwing.expressions.operators.base import cast, number
 from lapwing.expressions.table import Field, Limit, Table
 from lapwing.expressions.to_sqlglot import emit, literal, real, value
 from lapwing.expressions.types import Interval, Type, Value

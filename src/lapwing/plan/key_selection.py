@@ -11,8 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from lapwing.errors import Bug
-from lapwing.mechanisms.cells import Cells
-from lapwing.mechanisms.fitting import KeySelection, mechanisms_for
+from lapwing.mechanisms.cells import Cells, KeySelection, mechanisms_for
 from lapwing.mechanisms.keys.threshold import MOST_CONFIDENCE, CountThreshold
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
 from lapwing.plan.kind import CellBand

@@ -34,8 +34,7 @@ from lapwing.expressions.phrases import units_text
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type
-from lapwing.mechanisms.cells import CellColumns, CellMechanism, Cells, NoisyCells, narrowed
-from lapwing.mechanisms.fitting import Noise, mechanisms_for
+from lapwing.mechanisms.cells import CellColumns, CellMechanism, Cells, Noise, NoisyCells, mechanisms_for, narrowed
 from lapwing.plan.row_values import Read, RowColumn
 from lapwing.privacy.loss import Loss
 

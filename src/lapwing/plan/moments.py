@@ -1,4 +1,4 @@
-"""Means and variances, covariance, correlation and regression.
+"""Means and variances, covariance, correlation and pair_moments.
 
 Their cells are whole numbers of at least 0 that sum to at most rows * M, the sensitivity, and say how a unit's values
 spread between their bounds: two or three for one column (mechanisms/moments/mean.py), nine for two columns
@@ -23,8 +23,9 @@ from lapwing.expressions.forms import ExactSum, Least, WholeQuotient, WideProduc
 from lapwing.expressions.identity import Facts, interval_facts
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type, text_of
+from lapwing.mechanisms.additive.tails import tail_bound
 from lapwing.mechanisms.cells import CellColumns, Cells
-from lapwing.mechanisms.moments import moment_values, regression, variance
+from lapwing.mechanisms.moments import moment_values, variance
 from lapwing.mechanisms.moments.mean import (
     Mean,
     Variance,
@@ -33,7 +34,6 @@ from lapwing.mechanisms.moments.mean import (
     stddev_error,
     variance_error,
 )
-from lapwing.mechanisms.moments.moment_intervals import tail_bound
 from lapwing.mechanisms.moments.moment_values import GRID, ColumnCells
 from lapwing.plan.kind import CellBand, Function, Kind, Measure, Reading, row_limit, wide_bounds
 from lapwing.plan.row_values import Read, RowColumn, one_if_present, zero_if_null
@@ -275,9 +275,9 @@ class PairKind(RowShares):
     def half_width(self, measure: Measure, statistic: str, confidence: Fraction, rows: int | None) -> Fraction | None:
         return None
 
-    def _columns(self, measure: Measure) -> regression.PairCells:
+    def _columns(self, measure: Measure) -> pair_moments.PairCells:
         x, y = ((bounds.low, bounds.high) for bounds in (self.x_bounds, self.y_bounds))
-        return regression.PairCells(measure.noise, x, y)
+        return pair_moments.PairCells(measure.noise, x, y)
 
 
 def _thirds(a: exp.Expression) -> tuple[exp.Expression, exp.Expression, exp.Expression]:
@@ -312,12 +312,12 @@ INTERCEPT = Function("regr_intercept", "REGR_INTERCEPT(y, x)", Type.REAL, "the i
 PAIRS = COVARIANCE, SAMPLE_COVARIANCE, CORRELATION, SLOPE, INTERCEPT
 
 _PAIR_READERS: dict[str, StatisticReader] = {
-    COVARIANCE.name: (regression.covariances, regression.covariance_intervals),
+    COVARIANCE.name: (pair_moments.covariances, pair_moments.covariance_intervals),
     SAMPLE_COVARIANCE.name: (
-        partial(regression.covariances, sample=True),
-        partial(regression.covariance_intervals, sample=True),
+        partial(pair_moments.covariances, sample=True),
+        partial(pair_moments.covariance_intervals, sample=True),
     ),
-    CORRELATION.name: (regression.correlations, regression.correlation_intervals),
-    SLOPE.name: (regression.slopes, regression.slope_intervals),
-    INTERCEPT.name: (regression.intercepts, regression.intercept_intervals),
+    CORRELATION.name: (pair_moments.correlations, pair_moments.correlation_intervals),
+    SLOPE.name: (pair_moments.slopes, pair_moments.slope_intervals),
+    INTERCEPT.name: (pair_moments.intercepts, pair_moments.intercept_intervals),
 }

@@ -27,7 +27,7 @@ from lapwing.expressions.phrases import name_text, units_text
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Type, Value
-from lapwing.mechanisms.fitting import KeySelection
+from lapwing.mechanisms.cells import KeySelection
 from lapwing.plan.aggregates import choose_kinds, limit_notes
 from lapwing.plan.domain import public_groups
 from lapwing.plan.key_selection import choose_selection, units_needed

@@ -8,7 +8,7 @@ numbers and public facts only, costs nothing, and is no part of any identity.
 Columns that are dropped later are not computed, and their aggregates not paid (`prune`).
 
 Every column of a tree has a name of its own, whatever the analyst calls it, so that steps never confuse two of them.
-Expressions are those of the language, over `Column`, and total: no step fails on any value (answers/postprocess).
+Expressions are those of the language, over `Column`, and total: no step fails on any value (answers/evaluate_steps.py).
 """
 
 from __future__ import annotations

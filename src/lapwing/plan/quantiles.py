@@ -1,4 +1,4 @@
-"""QuantilesKind: a histogram of each group on a grid of cells (mechanisms/quantiles/grid_quantile.py).
+"""QuantilesKind: a histogram of each group on a grid of cells (mechanisms/quantiles/grid_quantiles.py).
 
 A unit adds weights of at least 0 that sum to at most rows * 2^20. Sensitivity, in units of 2^20: rows.
 """
@@ -22,9 +22,8 @@ from lapwing.expressions.identity import Facts, interval_facts, number_facts
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type, text_of
-from lapwing.mechanisms.cells import CellColumns, CellMechanism, CellQuantiles, Cells
-from lapwing.mechanisms.fitting import mechanisms_for
-from lapwing.mechanisms.quantiles.grid_quantile import UNIT as WEIGHT
+from lapwing.mechanisms.cells import CellColumns, CellMechanism, CellQuantiles, Cells, mechanisms_for
+from lapwing.mechanisms.quantiles.grid_quantiles import UNIT as WEIGHT
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.plan.kind import CellBand, Function, Kind, Measure, Reading, row_limit, wide_bounds
 from lapwing.plan.row_values import CELL, HELD, UNIT, RowColumn, aliased, named, or_null, select, sum_units

@@ -37,7 +37,7 @@ from lapwing.expressions.forms import KeyedHash, Listed
 from lapwing.expressions.table import UNIT_ID, Table
 from lapwing.expressions.to_sqlglot import emit, whole
 from lapwing.expressions.types import Type, Value
-from lapwing.mechanisms.fitting import KeySelection
+from lapwing.mechanisms.cells import KeySelection
 from lapwing.plan.key_selection import unit_weight
 from lapwing.plan.kind import Kind, Measure
 from lapwing.plan.plan import Plan

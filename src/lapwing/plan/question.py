@@ -26,8 +26,7 @@ from lapwing.expressions.derived import Joined, PerUnit, United
 from lapwing.expressions.expression import Call, Column, Expression, Key, Slot, walk
 from lapwing.expressions.identity import Facts, aggregate_facts, expression_facts, rows_facts
 from lapwing.expressions.operators.dates import is_local
-from lapwing.expressions.operators.patterns import REGEXP_MATCHES, parts_of
-from lapwing.expressions.operators.text import ILIKE, LOWER, UPPER
+from lapwing.expressions.operators.text import ILIKE, LOWER, REGEXP_MATCHES, UPPER, parts_of
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Type
 from lapwing.expressions.zones import VERSION

@@ -33,9 +33,9 @@ from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.derived import Derived, Joined, PerUnit, Selected, United, per_unit_kind
 from lapwing.expressions.expression import Column, Expression, Key, Slot
 from lapwing.expressions.forms import ExactSum, FirstOf, Least, Minus, Plus, Quotient, RoundTo, Times, Wide
-from lapwing.expressions.operators.base import common, let
+from lapwing.expressions.operators.base import cast, common, let, number
 from lapwing.expressions.operators.base import where as if_met
-from lapwing.expressions.operators.table import bounds_of, cast, number
+from lapwing.expressions.operators.table import bounds_of
 from lapwing.expressions.table import UNIT_ID, Table
 from lapwing.expressions.to_sqlglot import Leaf, between, emit, real, typed, value
 from lapwing.expressions.types import Interval, Type

@@ -20,24 +20,15 @@ from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Column, Expression
 from lapwing.expressions.forms import ExactSum, KeyedHash, RoundTo, Times, Wide
 from lapwing.expressions.identity import Facts, interval_facts
-from lapwing.expressions.operators.table import bounds_of, cast, is_exact_integer, number
+from lapwing.expressions.operators.base import cast, number
+from lapwing.expressions.operators.table import bounds_of, is_exact_integer
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.to_sqlglot import between, cut, real
 from lapwing.expressions.types import Interval, Type, text_of
-from lapwing.mechanisms.cells import BestGroups, CellColumns, CellMechanism
-from lapwing.mechanisms.fitting import mechanisms_for
-from lapwing.mechanisms.grid import Grid
-from lapwing.plan.kind import (
-    Function,
-    Kind,
-    Measure,
-    Reading,
-    Surplus,
-    bounds_for,
-    row_limit,
-    scatter,
-)
+from lapwing.mechanisms.cells import BestGroups, CellColumns, CellMechanism, mechanisms_for
+from lapwing.mechanisms.values import Grid
+from lapwing.plan.kind import Function, Kind, Measure, Reading, Surplus, bounds_for, row_limit, scatter
 from lapwing.plan.row_values import (
     CELL,
     HELD,

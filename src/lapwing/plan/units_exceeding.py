@@ -39,12 +39,11 @@ from lapwing.expressions.identity import (
     interval_facts,
     rows_facts,
 )
-from lapwing.expressions.operators.table import cast, number
+from lapwing.expressions.operators.base import cast, number
 from lapwing.expressions.table import Field, Table
 from lapwing.expressions.to_sqlglot import literal, real, value
 from lapwing.expressions.types import Type, Value
-from lapwing.mechanisms.cells import CellColumns
-from lapwing.mechanisms.fitting import mechanisms_for
+from lapwing.mechanisms.cells import CellColumns, mechanisms_for
 from lapwing.plan.add_noise import FetchedRows
 from lapwing.plan.aggregates import Bounded, Limits, limits_of
 from lapwing.plan.kind import Kind, Measure

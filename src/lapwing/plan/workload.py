@@ -25,8 +25,15 @@ from lapwing.expressions.expression import Column, Expression
 from lapwing.expressions.forms import ExactSum, GroupingId, Wide
 from lapwing.expressions.identity import Facts
 from lapwing.expressions.types import Type, Value
-from lapwing.mechanisms.cells import CellColumns, CellMechanism, Cells, NoisyMarginals, NoisyRanges
-from lapwing.mechanisms.fitting import Family, mechanisms_for
+from lapwing.mechanisms.cells import (
+    CellColumns,
+    CellMechanism,
+    Cells,
+    Family,
+    NoisyMarginals,
+    NoisyRanges,
+    mechanisms_for,
+)
 from lapwing.mechanisms.ranges.components import MarginalRelease, Set, coverings, sum_over
 from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals
 from lapwing.mechanisms.ranges.ranges import RangeRelease, Ranges

@@ -19,8 +19,6 @@ the rho_i of a path add up to at most rho; so D_a(P', Q') <= a rho for every a: 
 In all cases P[S] <= (1 - D') P'[S] + D' turns this into (E, D) as in loss.py. [WRRW23] (arXiv 2203.05481)
 
 Exact numbers: a cost is the exact rational, unless its denominator exceeds 10^40; then it is rounded up to 10^-40.
-
-The rules by which a budget adds up losses: one class for each currency. The theorem is in budget.py.
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from lapwing.errors import Misconfigured, Refused, WeakBudget
 from lapwing.numbers import Number, below_one, nonnegative, positive, round_down, round_up, shown
 from lapwing.privacy.convert import epsilon_of_rho, rho_of_epsilon
-from lapwing.privacy.loss import ZCDP, Loss, Pure, read_loss
+from lapwing.privacy.loss import ZCDP, Loss, Pure, read_loss, set_fields
 from lapwing.privacy.phrases import at_least_text, at_most_text, decimal_text, meaning, short_repr, weakness
 
 FINEST = 40
@@ -44,64 +42,44 @@ FINEST = 40
 _ROOT_DIGITS = FINEST - 4  # of amounts that are roots: a share of four decimals of them is exact too
 
 
-class Rules(Protocol):
-    """What differs between currencies. Amounts are in the currency: epsilon or rho. `delta` is the whole budget's."""
+class Rules:
+    """Basic accounting: epsilons add up and deltas add up. The other currencies override what differs.
 
-    @property
-    def unit(self) -> str:
-        """What an amount counts."""
+    Amounts are in the currency: epsilon or rho. `delta` is the whole budget's.
+    """
 
-    @property
-    def has_delta(self) -> bool:
-        """Whether losses with a delta can be paid."""
-
-    @property
-    def composes_lists(self) -> bool:
-        """Whether a list that is fixed before the first answer may cost less than its parts."""
+    unit = "epsilon"
+    """What an amount counts."""
+    has_delta = True
+    """Whether losses with a delta can be paid."""
+    composes_lists = True
+    """Whether a list that is fixed before the first answer may cost less than its parts."""
 
     def check(self, delta: Fraction) -> None:
         """Raises Misconfigured if no such budget has this delta."""
 
-    def amount(self, epsilon: Fraction, delta: Fraction) -> Fraction:
+    def amount(self, epsilon: Fraction, delta: Fraction) -> Fraction:  # noqa: ARG002 (of zCDP)
         """The most that one question at this epsilon may take, rounded down."""
-
-    def spendable(self, delta: Fraction) -> Fraction:
-        """The part of the delta that questions may take."""
-
-    def affordable(self, amount: Fraction, delta: Fraction) -> Fraction:
-        """The largest epsilon whose amount is at most this, to six decimals where it is a root."""
-
-    def loss(self, amount: Fraction, delta: Fraction = Fraction(0)) -> Loss:
-        """The loss that a question of this amount and delta may have."""
-
-    def convert(self, loss: Loss) -> Loss:
-        """The loss in this currency; refused if no rule proves a bound."""
-
-
-class BasicRules:
-    """Epsilons add up and deltas add up."""
-
-    unit, has_delta, composes_lists = "epsilon", True, True
-
-    def check(self, delta: Fraction) -> None: ...
-
-    def amount(self, epsilon: Fraction, delta: Fraction) -> Fraction:  # noqa: ARG002 (of Rules)
         return epsilon
 
     def spendable(self, delta: Fraction) -> Fraction:
+        """The part of the delta that questions may take."""
         return delta
 
-    def affordable(self, amount: Fraction, delta: Fraction) -> Fraction:  # noqa: ARG002 (of Rules)
+    def affordable(self, amount: Fraction, delta: Fraction) -> Fraction:  # noqa: ARG002 (of zCDP)
+        """The largest epsilon whose amount is at most this, to six decimals where it is a root."""
         return amount
 
     def loss(self, amount: Fraction, delta: Fraction = Fraction(0)) -> Loss:
+        """The loss that a question of this amount and delta may have."""
         return Pure(amount).with_delta(delta)
 
     def convert(self, loss: Loss) -> Loss:
+        """The loss in this currency; refused if no rule proves a bound."""
         return loss.to_approximate()
 
 
-class PureRules(BasicRules):
+class PureRules(Rules):
     """Epsilons add up; there is no delta."""
 
     has_delta = composes_lists = False
@@ -126,10 +104,10 @@ class PureRules(BasicRules):
         return loss.to_pure()
 
 
-class ZCDPRules:
+class ZCDPRules(Rules):
     """Rhos add up and deltas add up. Half of the delta turns rho into epsilon, the other half may be spent."""
 
-    unit, has_delta, composes_lists = "rho", True, False
+    unit, composes_lists = "rho", False
 
     def check(self, delta: Fraction) -> None:
         if not delta:
@@ -157,9 +135,7 @@ class ZCDPRules:
 _QUESTION_SHARE = 100  # by default a question that needs a delta takes this fraction of what is left
 _DELTA_DIGITS = 3
 _SHORT = 4096  # bits of a number that is certainly short enough to print
-
-
-_RULES: dict[str, Rules] = {"pure": PureRules(), "zcdp": ZCDPRules(), "basic": BasicRules()}
+_RULES: dict[str, Rules] = {"pure": PureRules(), "zcdp": ZCDPRules(), "basic": Rules()}
 
 
 class Accounting(Enum):
@@ -186,9 +162,9 @@ class Cost:
 
     def __init__(self, accounting: Accounting, amount: Number, delta: Number = 0) -> None:
         kind = _accounting(accounting)
-        object.__setattr__(self, "accounting", kind)
-        object.__setattr__(self, "amount", nonnegative(amount, kind.rules.unit))
-        object.__setattr__(self, "delta", nonnegative(delta, "delta"))
+        set_fields(
+            self, accounting=kind, amount=nonnegative(amount, kind.rules.unit), delta=nonnegative(delta, "delta")
+        )
 
     @property
     def unit(self) -> str:
@@ -200,29 +176,30 @@ class Cost:
         """No cost, in the same currency."""
         return _nothing(self.accounting)
 
+    def _require_same(self, other: Cost) -> None:
+        if self.accounting is not other.accounting:
+            raise Misconfigured(
+                f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one budget."
+            )
+
     def fits(self, room: Cost) -> bool:
         """Whether both parts are within the room."""
-        if self.accounting is not room.accounting:
-            raise _different_kinds(self, room)
+        self._require_same(room)
         return self.amount <= room.amount and self.delta <= room.delta
 
     def __add__(self, other: Cost) -> Cost:
-        if self.accounting is not other.accounting:
-            raise _different_kinds(self, other)
+        self._require_same(other)
         if not other.amount and not other.delta:
             return self
         amount, delta = self.amount + other.amount, self.delta + other.delta
         if max(amount.denominator, delta.denominator, amount.numerator) >> _SHORT:
             return Cost(self.accounting, amount, delta)
         cost = Cost.__new__(Cost)  # both were read before, so their short sum needs no reading
-        object.__setattr__(cost, "accounting", self.accounting)
-        object.__setattr__(cost, "amount", amount)
-        object.__setattr__(cost, "delta", delta)
+        set_fields(cost, accounting=self.accounting, amount=amount, delta=delta)
         return cost
 
     def __sub__(self, other: Cost) -> Cost:
-        if self.accounting is not other.accounting:
-            raise _different_kinds(self, other)
+        self._require_same(other)
         if self is other:
             return _nothing(self.accounting)
         return Cost(self.accounting, self.amount - other.amount, self.delta - other.delta)
@@ -237,10 +214,6 @@ class Cost:
     def __str__(self) -> str:
         delta = f", delta = {at_most_text(self.delta)}" if self.delta else ""
         return f"{self.unit} = {at_most_text(self.amount)}{delta}"
-
-
-def _different_kinds(one: Cost, other: Cost) -> Misconfigured:
-    return Misconfigured(f"({one}) and ({other}) belong to budgets of different kinds. Use costs of one budget.")
 
 
 @lru_cache(maxsize=8)
@@ -273,14 +246,11 @@ class Budget:
         return budget
 
     def _set(self, epsilon: Number, delta: Number, accounting: Accounting | str | None) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", below_one(delta, "delta"))
-        default = Accounting.ZCDP if self.delta else Accounting.PURE
-        object.__setattr__(self, "accounting", default if accounting is None else _accounting(accounting))
-        rules = self.accounting.rules
-        rules.check(self.delta)
-        capacity = Cost(self.accounting, rules.amount(self.epsilon, self.delta), rules.spendable(self.delta))
-        object.__setattr__(self, "capacity", capacity)
+        set_fields(self, epsilon=positive(epsilon, "epsilon"), delta=below_one(delta, "delta"))
+        kind = (Accounting.ZCDP if self.delta else Accounting.PURE) if accounting is None else _accounting(accounting)
+        kind.rules.check(self.delta)
+        capacity = Cost(kind, kind.rules.amount(self.epsilon, self.delta), kind.rules.spendable(self.delta))
+        set_fields(self, accounting=kind, capacity=capacity)
         if not capacity.amount:
             raise Misconfigured("`epsilon` and `delta` are too small to pay for any question. Use larger ones.")
 
@@ -325,8 +295,8 @@ class Budget:
 
     def cost(self, loss: Loss) -> Cost:
         """What a loss costs here, rounded up. Refused if no rule proves a bound in this currency."""
-        known = self.accounting.rules.convert(read_loss(loss))
-        return Cost(self.accounting, _keep_or_round_up(known.amount), _keep_or_round_up(known.delta))
+        own = self.accounting.rules.convert(read_loss(loss))
+        return Cost(self.accounting, _keep_or_round_up(own.amount), _keep_or_round_up(own.delta))
 
     def affordable(self, room: Cost) -> Fraction:
         """The largest epsilon, to six decimals, at which one question still fits into the room; 0 if none does."""
@@ -343,7 +313,7 @@ def read_cost(amounts: Mapping[str, Any]) -> Cost:
     """The cost whose JSON this is, {"rho": 0.02, "delta": 0.0}, in an accounting that has this unit."""
     fitting = [kind for kind in Accounting if kind.rules.unit in amounts]
     if not fitting:
-        raise Misconfigured("these amounts have no unit that is known. The versions of client and server differ.")
+        raise Misconfigured("these amounts have no known unit. The versions of client and server differ.")
     delta = amounts.get("delta", 0)
     accounting = next((kind for kind in fitting if kind.rules.has_delta), fitting[0]) if delta else fitting[0]
     return Cost(accounting, amounts[accounting.rules.unit], delta)

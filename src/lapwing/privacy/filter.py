@@ -12,7 +12,7 @@ from lapwing.privacy.phrases import at_least_text
 
 
 class _Spent:
-    """What was spent up to one charge. `after` holds at most one successor: its setter made the next charge."""
+    """The sum up to one charge. `after` holds at most one successor: its setter made the next charge."""
 
     __slots__ = ("after", "cost")
 
@@ -33,14 +33,13 @@ class Filter:
     Checked by: tests/privacy/test_filter.py
     """
 
-    __slots__ = ("_budget", "_known", "_total")
+    __slots__ = ("_budget", "_known")
 
     def __init__(self, budget: Budget) -> None:
         if not isinstance(budget, Budget):
             raise Misconfigured(f"{shown(budget)} is not a budget. Pass Budget(epsilon=...).")
         self._budget = budget
-        self._total = budget.capacity
-        self._known = _Spent(self._total - self._total)
+        self._known = _Spent(budget.capacity.zero)
 
     @property
     def budget(self) -> Budget:
@@ -50,7 +49,7 @@ class Filter:
     @property
     def total(self) -> Cost:
         """The whole budget."""
-        return self._total
+        return self._budget.capacity
 
     @property
     def spent(self) -> Cost:
@@ -60,7 +59,7 @@ class Filter:
     @property
     def remaining(self) -> Cost:
         """What is left."""
-        return self._total - self.spent
+        return self.total - self.spent
 
     def fits(self, loss: Loss) -> bool:
         """Whether this loss could be spent now. Another thread may spend first; only `spend` decides."""
@@ -71,9 +70,10 @@ class Filter:
         cost = self._price(loss)
         while True:
             last = self._last()
-            remaining = self._total - last.cost
+            remaining = self.total - last.cost
             if not cost.fits(remaining):
-                raise BudgetExceeded(*self._too_much(cost, remaining), asked=cost, remaining=remaining)
+                why = f"This costs {cost}, and {remaining_text(remaining)} is left."
+                raise BudgetExceeded(why, self._advice(cost, remaining), asked=cost, remaining=remaining)
             charged = _Spent(last.cost + cost)
             if last.after.setdefault(None, charged) is charged:
                 self._known = charged
@@ -92,24 +92,19 @@ class Filter:
             raise Misconfigured(f"The loss ({loss}) is 0; a charge must be above 0. Post-processing needs no charge.")
         return cost
 
-    def _too_much(self, cost: Cost, remaining: Cost) -> tuple[str, str]:
-        """Why the charge does not fit, and what would."""
-        most = self.budget.affordable(remaining)
-        advice = f"Ask for epsilon = {at_least_text(most)} or less" if most else "No question fits any more"
+    def _advice(self, cost: Cost, remaining: Cost) -> str:
+        """What would fit."""
         if cost.amount <= remaining.amount:
-            advice = f"Ask for delta = {at_least_text(remaining.delta)} or less"
-        return f"This costs {cost}, and {remaining_text(remaining)} is left.", f"{advice}."
+            return f"Ask for delta = {at_least_text(remaining.delta)} or less."
+        most = self.budget.affordable(remaining)
+        return f"Ask for epsilon = {at_least_text(most)} or less." if most else "No question fits any more."
 
     def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         spent = self.spent
-        left = self._total - spent
+        left = self.total - spent
         most = self.budget.affordable(left)
-        enough = (
-            f"enough for one question at epsilon = {at_least_text(most)}" if most else "too little for any question"
-        )
+        enough = f"enough for one question at epsilon = {at_least_text(most)}"
+        enough = enough if most else "too little for any question"
         return f"Budget: {self.budget}\nSpent: {spent}\nLeft: {remaining_text(left)}, {enough}"
 
     def __reduce__(self) -> NoReturn:

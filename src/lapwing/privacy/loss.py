@@ -1,4 +1,4 @@
-"""What a release costs: privacy loss as data.
+"""Privacy loss as data.
 
 A loss is an upper bound on what a release reveals about one unit (or, after `group(k)`, about k units together).
 It is exact, it can only be weakened, and anything without a proof here is refused.
@@ -21,10 +21,9 @@ Losses add (`+`) when releases are combined, even when each is chosen after seei
 In what follows P and Q are the laws of the output on two neighbours, L(y) = ln P(y)/Q(y), and
 D_a = ln E_Q[e^(a L)] / (a - 1) is the Renyi divergence of order a > 1.
 
-Lemma (range). If L lies in an interval of length r, then D_a <= a r^2/8 for every a > 1.
-Proof. K(s) = ln E_Q[e^(s L)] has K(0) = K(1) = 0, and K''(s) is the variance of L under a tilted law, at most r^2/4
-since L lies in an interval of length r. So r^2/8 s(s - 1) - K(s) is convex and 0 at 0 and 1, hence not negative
-for s > 1: K(a) <= r^2/8 a(a - 1).
+Lemma (range). If L lies in an interval of length r, then D_a <= a r^2/8 for every a > 1. Proof. K(s) = ln E_Q[e^(s L)]
+has K(0) = K(1) = 0, and K''(s) is the variance of L under a tilted law, at most r^2/4 since L lies in an interval of
+length r. So r^2/8 s(s - 1) - K(s) is convex and 0 at 0 and 1, hence not negative for s > 1: K(a) <= r^2/8 a(a - 1).
 
 Lemma (mixture). P and Q are (epsilon, delta)-indistinguishable exactly if P = (1 - delta) P' + delta P'' and
 Q = (1 - delta) Q' + delta Q'' with P', Q' epsilon-indistinguishable. [KOV15]
@@ -46,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from lapwing.errors import Bug, Misconfigured, Refused
 from lapwing.numbers import Number, below_one, count, nonnegative, positive, root_down, shown
@@ -57,7 +56,7 @@ _PURE_OR_DELTA = "Use a pure mechanism such as Laplace, or a budget with a delta
 
 
 class _Shared:
-    """What every loss can do."""
+    """The methods of every loss."""
 
     __slots__ = ()
 
@@ -101,8 +100,16 @@ class _Shared:
         """What is left of the price once `other` is taken; undoes `+`."""
         return read_loss(self).to_pure().minus(other)
 
+    def to_zcdp(self) -> ZCDP:
+        """The zCDP that is known to come with it."""
+        return read_loss(self).to_pure().to_zcdp()
+
+    def to_approximate(self, delta: Number = 0) -> Approximate:
+        """The (epsilon, delta) guarantee at this delta."""
+        return read_loss(self).to_pure().to_approximate(delta)
+
     def with_delta(self, delta: Number) -> Loss:
-        """The price with this delta instead of its own."""
+        """The price with this delta instead of its own; without one, epsilon is pure."""
         at = below_one(delta, "delta")
         return Approximate(self.amount, at) if at else read_loss(self)
 
@@ -117,10 +124,12 @@ class _Shared:
             case loss:
                 return loss.to_pure().epsilon / count(times, "times")
 
+    def _refusal(self, why: str, instead: str) -> Refused:
+        return Refused("no-such-guarantee", f"loss ({self})", why, instead)
+
     def encode(self) -> tuple[str, ...]:
         """Its kind, then its numbers as fractions: the form for storage and for identities."""
-        named: Any = self
-        return self.kind, *[str(getattr(named, field.name)) for field in fields(named)]
+        return self.kind, *[str(getattr(self, field.name)) for field in fields(read_loss(self))]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -144,8 +153,7 @@ class Pure(_Shared):
         curve = most if rho is None else nonnegative(rho, "rho")
         if curve > most:
             raise Misconfigured(f"`rho` is {rho}; epsilon = {epsilon} already proves epsilon^2/2. Leave out `rho`.")
-        object.__setattr__(self, "epsilon", size)
-        object.__setattr__(self, "rho", curve)
+        set_fields(self, epsilon=size, rho=curve)
 
     def group(self, size: int) -> Pure:
         """The loss for a group of this many units."""
@@ -153,11 +161,9 @@ class Pure(_Shared):
         return Pure(k * self.epsilon, k * k * self.rho)
 
     def to_pure(self) -> Pure:
-        """Itself."""
         return self
 
     def to_zcdp(self) -> ZCDP:
-        """The rho that is known."""
         return ZCDP(self.rho)
 
     def to_approximate(self, delta: Number = 0) -> Approximate:
@@ -166,23 +172,22 @@ class Pure(_Shared):
         return Approximate(min(self.epsilon, epsilon_of_rho(self.rho, at)) if at else self.epsilon, at)
 
     def scaled(self, factor: Number) -> Pure:
-        """A price of this many times the epsilon; rho goes with its square, as for groups."""
+        """A price of this many times the amount and the delta. The rho of Pure goes with the square, as for groups."""
         times = nonnegative(factor, "factor")
         return Pure(times * self.epsilon, times**2 * self.rho)
 
     def minus(self, other: Loss) -> Pure:
-        """Epsilon and rho without those of `other`."""
         taken = other.to_pure()
         epsilon = self.epsilon - taken.epsilon
         return Pure(epsilon, min(self.rho - taken.rho, epsilon**2 / 2))
 
     def __str__(self) -> str:
-        known = "" if self.rho == self.epsilon**2 / 2 else f" (rho = {at_most_text(self.rho)})"
-        return f"epsilon = {at_most_text(self.epsilon)}{known}"
+        curve = "" if self.rho == self.epsilon**2 / 2 else f" (rho = {at_most_text(self.rho)})"
+        return f"epsilon = {at_most_text(self.epsilon)}{curve}"
 
     def __repr__(self) -> str:
-        known = "" if self.rho == self.epsilon**2 / 2 else f", rho={short_text(self.rho)}"
-        return f"Pure(epsilon={short_text(self.epsilon)}{known})"
+        curve = "" if self.rho == self.epsilon**2 / 2 else f", rho={short_text(self.rho)}"
+        return f"Pure(epsilon={short_text(self.epsilon)}{curve})"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -202,7 +207,7 @@ class BoundedRange(_Shared):
     __repr__ = short_repr
 
     def __init__(self, epsilon: Number) -> None:
-        _set(self, epsilon=nonnegative(epsilon, "epsilon"))
+        set_fields(self, epsilon=nonnegative(epsilon, "epsilon"))
 
     def group(self, size: int) -> BoundedRange:
         """The loss for a group of this many units."""
@@ -212,16 +217,7 @@ class BoundedRange(_Shared):
         """The same epsilon, with the smaller rho."""
         return Pure(self.epsilon, self.epsilon**2 / 8)
 
-    def to_zcdp(self) -> ZCDP:
-        """epsilon^2/8."""
-        return self.to_pure().to_zcdp()
-
-    def to_approximate(self, delta: Number = 0) -> Approximate:
-        """As for Pure, with the smaller rho."""
-        return self.to_pure().to_approximate(delta)
-
     def scaled(self, factor: Number) -> BoundedRange:
-        """A price of this many times the epsilon."""
         return BoundedRange(nonnegative(factor, "factor") * self.epsilon)
 
     def __str__(self) -> str:
@@ -251,15 +247,13 @@ class ZCDP(_Shared):
     __repr__ = short_repr
 
     def __init__(self, rho: Number, delta: Number = 0) -> None:
-        _set(self, rho=nonnegative(rho, "rho"), delta=below_one(delta, "delta"))
+        set_fields(self, rho=nonnegative(rho, "rho"), delta=below_one(delta, "delta"))
 
     def group(self, size: int) -> ZCDP:
         """The loss for a group of this many units."""
         k = count(size, "size")
         if k > 1 and self.delta > 0:
-            raise Refused(
-                "no-such-guarantee",
-                f"loss ({self})",
+            raise self._refusal(
                 "No group rule is proved for approximate zCDP.",
                 "Convert it first: loss.to_approximate(delta=...).group(size).",
             )
@@ -267,38 +261,30 @@ class ZCDP(_Shared):
 
     def to_pure(self) -> Pure:
         """Refused: Gaussian noise is not pure for any epsilon."""
-        raise Refused(
-            "no-such-guarantee", f"loss ({self})", "A zCDP loss has no epsilon without a delta.", _PURE_OR_DELTA
-        )
+        raise self._refusal("A zCDP loss has no epsilon without a delta.", _PURE_OR_DELTA)
 
     def to_zcdp(self) -> ZCDP:
-        """Itself."""
         return self
 
     def to_approximate(self, delta: Number = 0) -> Approximate:
         """The (epsilon, delta) guarantee at this delta, which must exceed the delta already spent."""
         at = below_one(delta, "delta")
         if at <= self.delta:
-            raise Refused(
-                "no-such-guarantee",
-                f"loss ({self})",
+            raise self._refusal(
                 "A zCDP loss becomes an (epsilon, delta) guarantee only at a delta above its own.",
                 f"Call to_approximate(delta=...) with more than {at_most_text(self.delta)}.",
             )
         return Approximate(epsilon_of_rho(self.rho, (at - self.delta) / (1 - self.delta)), at)
 
     def scaled(self, factor: Number) -> ZCDP:
-        """A price of this many times the rho and the delta."""
         times = nonnegative(factor, "factor")
         return ZCDP(times * self.rho, _total(times * self.delta))
 
     def minus(self, other: Loss) -> ZCDP:
-        """Rho and delta without those of `other`."""
         taken = other.to_zcdp()
         return ZCDP(self.rho - taken.rho, self.delta - taken.delta)
 
     def with_delta(self, delta: Number) -> ZCDP:
-        """The same rho with this delta."""
         return ZCDP(self.rho, delta)
 
     def __str__(self) -> str:
@@ -324,7 +310,7 @@ class Approximate(_Shared):
     __repr__ = short_repr
 
     def __init__(self, epsilon: Number, delta: Number) -> None:
-        _set(self, epsilon=nonnegative(epsilon, "epsilon"), delta=below_one(delta, "delta"))
+        set_fields(self, epsilon=nonnegative(epsilon, "epsilon"), delta=below_one(delta, "delta"))
 
     def group(self, size: int) -> Approximate:
         """The loss for a group of this many units; refused when its delta reaches 1."""
@@ -334,12 +320,7 @@ class Approximate(_Shared):
     def to_pure(self) -> Pure:
         """The same epsilon if delta is 0; refused otherwise."""
         if self.delta > 0:
-            raise Refused(
-                "no-such-guarantee",
-                f"loss ({self})",
-                "An approximate loss has no epsilon without its delta.",
-                _PURE_OR_DELTA,
-            )
+            raise self._refusal("An approximate loss has no epsilon without its delta.", _PURE_OR_DELTA)
         return Pure(self.epsilon)
 
     def to_zcdp(self) -> ZCDP:
@@ -350,22 +331,18 @@ class Approximate(_Shared):
         """The same guarantee, stated at a delta that is no smaller."""
         at = self.delta if delta is None else below_one(delta, "delta")
         if at < self.delta:
-            why = f"It does not hold at a delta of {at_most_text(at)}."
-            raise Refused("no-such-guarantee", f"loss ({self})", why, "Ask for a larger delta.")
+            raise self._refusal(f"It does not hold at a delta of {at_most_text(at)}.", "Ask for a larger delta.")
         return Approximate(self.epsilon, at)
 
     def scaled(self, factor: Number) -> Approximate:
-        """A price of this many times the epsilon and the delta."""
         times = nonnegative(factor, "factor")
         return Approximate(times * self.epsilon, _total(times * self.delta))
 
     def minus(self, other: Loss) -> Approximate:
-        """Epsilon and delta without those of `other`."""
         taken = other.to_approximate()
         return Approximate(self.epsilon - taken.epsilon, self.delta - taken.delta)
 
     def with_delta(self, delta: Number) -> Loss:
-        """The same epsilon with this delta; without one it is pure."""
         return Pure(self.epsilon).with_delta(delta)
 
     def __str__(self) -> str:
@@ -375,8 +352,7 @@ class Approximate(_Shared):
 Loss = Pure | BoundedRange | ZCDP | Approximate
 """Every loss there is. Functions over it end in `assert_never` or in a refusal."""
 
-
-_KINDS: dict[str, Callable[..., Loss]] = {made.kind: made for made in (Pure, BoundedRange, ZCDP, Approximate)}
+_KINDS: dict[str, Callable[..., Loss]] = {loss.kind: loss for loss in (Pure, BoundedRange, ZCDP, Approximate)}
 
 
 def decode_loss(texts: Sequence[str]) -> Loss:
@@ -389,14 +365,12 @@ def decode_loss(texts: Sequence[str]) -> Loss:
 
 def read_loss(value: object) -> Loss:
     """The value, if it is a loss."""
-    match value:
-        case Pure() | BoundedRange() | ZCDP() | Approximate():
-            return value
-        case _:
-            raise Misconfigured(
-                f"{shown(value)} is not a privacy loss. Pass Pure(epsilon), BoundedRange(epsilon), ZCDP(rho) "
-                "or Approximate(epsilon, delta)."
-            )
+    if isinstance(value, Loss):
+        return value
+    raise Misconfigured(
+        f"{shown(value)} is not a privacy loss. Pass Pure(epsilon), BoundedRange(epsilon), ZCDP(rho) "
+        "or Approximate(epsilon, delta)."
+    )
 
 
 def _compose(first: Loss, second: Loss) -> Loss:
@@ -444,7 +418,7 @@ def _and(delta: Fraction) -> str:
     return f", delta = {at_most_text(delta)}" if delta else ""
 
 
-def _set(loss: object, **fields: Fraction) -> None:
+def set_fields(value: object, **fields: object) -> None:
     """Fills the fields of a frozen value, once, while it is made."""
-    for name, value in fields.items():
-        object.__setattr__(loss, name, value)
+    for name, content in fields.items():
+        object.__setattr__(value, name, content)

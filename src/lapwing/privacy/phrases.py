@@ -1,4 +1,4 @@
-"""How exact numbers and guarantees read when they are printed."""
+"""Exact numbers and guarantees as text."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from dataclasses import fields
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_UP, Context, Decimal, Inexact
 from enum import Enum
 from fractions import Fraction
-from inspect import signature
+from inspect import Parameter, signature
 from types import NoneType
 from typing import Any
 
 from lapwing.numbers import ball, enclose, round_down
 
-_NONE = object()
-_EXACT_DIGITS = 18
-_SHORT_DIGITS = 8
-_FEW_DIGITS = 6
 WEAK_EPSILON = 8
 WEAK_DELTA = Fraction(1, 1000)
 _LARGEST_EXPONENT = 100  # above it e^epsilon means nothing to a reader
@@ -23,18 +19,12 @@ _LARGEST_EXPONENT = 100  # above it e^epsilon means nothing to a reader
 
 def decimal_text(value: Fraction, *, rounding: str = ROUND_HALF_EVEN) -> str:
     """All digits if 18 suffice, otherwise 8 of them, rounded as asked."""
-    exactly = Context(prec=_EXACT_DIGITS)
-    number = exactly.divide(Decimal(value.numerator), Decimal(value.denominator))
-    if exactly.flags[Inexact]:
-        shortly = Context(prec=_SHORT_DIGITS, rounding=rounding)
-        number = shortly.divide(Decimal(value.numerator), Decimal(value.denominator))
-    return _plain(number)
+    return _exact_text(value, 18) or _rounded_text(value, 8, rounding)
 
 
 def round_text(value: Fraction, digits: int = 2, *, rounding: str = ROUND_HALF_EVEN) -> str:
-    """The value with so many significant digits, or its whole part if that is longer."""
-    context = Context(prec=max(digits, len(str(int(abs(value))))), rounding=rounding)
-    return _plain(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+    """The value with this many significant digits, or its whole part if that is longer."""
+    return _rounded_text(value, max(digits, len(str(int(abs(value))))), rounding)
 
 
 def share_text(part: Fraction) -> str:
@@ -48,21 +38,20 @@ def left_text(part: Fraction) -> str:
 
 
 def short_text(value: Fraction) -> str:
-    """As people write it: all digits if 18 suffice, otherwise 8 of them and dots."""
+    """All digits if 18 suffice, otherwise 8 of them and dots."""
     text = decimal_text(value, rounding=ROUND_DOWN)
     return text if Fraction(text) == value else f"{text}..."
 
 
 def short_repr(value: Any) -> str:
-    """A frozen value as people write it, without what is usual; its fields hold the exact fractions."""
-    usual = {name: known.default for name, known in signature(type(value)).parameters.items()}
-    shown = [(field.name, getattr(value, field.name)) for field in fields(value) if field.repr]
-    named = [f"{name}={_short(found)}" for name, found in shown if not _is_usual(found, usual.get(name, _NONE))]
+    """A frozen value as it is written in a program, without defaults; its fields hold the exact fractions."""
+    defaults = {name: parameter.default for name, parameter in signature(type(value)).parameters.items()}
+    named = []
+    for name, own in ((field.name, getattr(value, field.name)) for field in fields(value) if field.repr):
+        default = defaults.get(name, Parameter.empty)
+        if own is not None and not (_is_plain(own) and _is_plain(default) and own == default):
+            named.append(f"{name}={_short(own)}")
     return f"{type(value).__name__}({', '.join(named)})"
-
-
-def _is_usual(found: object, usual: object) -> bool:
-    return found is None or (_is_plain(found) and _is_plain(usual) and found == usual)
 
 
 def _is_plain(value: object) -> bool:
@@ -85,21 +74,12 @@ def _short(value: object) -> str:
 
 def at_least_text(value: Fraction) -> str:
     """All digits if 6 suffice, otherwise 4, never above the value: for what remains."""
-    return _few_digits(value, ROUND_DOWN)
+    return _exact_text(value, 6) or round_text(value, 4, rounding=ROUND_DOWN)
 
 
 def at_most_text(value: Fraction) -> str:
     """All digits if 6 suffice, otherwise 4, never below the value: for what was spent."""
-    return _few_digits(value, ROUND_UP)
-
-
-def _few_digits(value: Fraction, rounding: str) -> str:
-    exactly = Context(prec=_FEW_DIGITS)
-    exactly.divide(Decimal(value.numerator), Decimal(value.denominator))
-    if not exactly.flags[Inexact]:
-        return decimal_text(value)
-    digits = Context(prec=max(_FEW_DIGITS - 2, len(str(int(value)))), rounding=rounding)
-    return _plain(digits.divide(Decimal(value.numerator), Decimal(value.denominator)))
+    return _exact_text(value, 6) or round_text(value, 4, rounding=ROUND_UP)
 
 
 def percent(confidence: Fraction) -> str:
@@ -135,18 +115,18 @@ def weakness(epsilon: Fraction, delta: Fraction) -> str:
     chance that she is in the data from 1 in 1,000 to 75 %. Publishing every record as it is with probability delta is
     within the promise, and at delta = 1/1,000 that exposes one person in every 1,000.
     """
-    found = []
+    reasons = []
     if epsilon > WEAK_EPSILON:
-        found.append(
+        reasons.append(
             f"An epsilon above {WEAK_EPSILON} protects hardly anyone: {decimal_text(epsilon)} lets the answers raise a "
             f"chance of 1 in 1,000 that a person is in the data to {_raised(epsilon)}. Use 1 or less where you can."
         )
     if delta >= WEAK_DELTA:
-        found.append(
+        reasons.append(
             f"A delta of {decimal_text(delta)} allows each person's record to be published with that probability. "
             "Use one far below 1 / (number of people), such as 1e-6."
         )
-    return " ".join(found)
+    return " ".join(reasons)
 
 
 def _raised(epsilon: Fraction) -> str:
@@ -158,12 +138,23 @@ def _raised(epsilon: Fraction) -> str:
 
 def _factor(epsilon: Fraction) -> str:
     _, high = enclose(lambda: ball(epsilon).exp())
-    return _plain(Context(prec=3, rounding=ROUND_UP).divide(Decimal(high.numerator), Decimal(high.denominator)))
+    return _rounded_text(high, 3, ROUND_UP)
+
+
+def _exact_text(value: Fraction, digits: int) -> str:
+    """All digits, if this many suffice; otherwise nothing."""
+    context = Context(prec=digits)
+    number = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return "" if context.flags[Inexact] else _plain(number)
+
+
+def _rounded_text(value: Fraction, digits: int, rounding: str) -> str:
+    return _plain(Context(prec=digits, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def _plain(number: Decimal) -> str:
     """0.001 rather than 1E-3, and 1e-6 rather than 0.000001."""
     number = number.normalize()
-    if number == 0 or -4 <= number.adjusted() < _EXACT_DIGITS:
+    if number == 0 or -4 <= number.adjusted() < 18:
         return f"{number:f}"
     return f"{number:e}".replace("e+", "e")

@@ -1,10 +1,9 @@
 """How far an answer can move a belief about one person.
 
 An observer gives a statement about a person the probability `prior`, sees the output of a private mechanism and updates
-by Bayes' rule. The statement must have two sides that are neighbours, whatever the rest of the data: "she is in
-the data" under add-or-remove, "her record is r and not r'" under change-one. Budgets and
-mechanisms here use add-or-remove, where two records are two steps apart: pass twice the epsilon for what her record
-says.
+by Bayes' rule. The statement must have two sides that are neighbours, whatever the rest of the data: "she is in the
+data" under add-or-remove, "her record is r and not r'" under change-one. Budgets and mechanisms here use add-or-remove,
+where two records are two steps apart: pass twice the epsilon for what her record says.
 
 What is *not* bounded is what the answer teaches about the world, and through it about everyone. Learning that smoking
 causes cancer changes what you believe about every smoker, including those who stayed out of the study.
@@ -16,8 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-
-from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, ball, below_one, enclose, exact, nonnegative, positive
@@ -37,12 +34,9 @@ class Belief:
     outside: Fraction
 
     def __str__(self) -> str:
-        low, high = _percent(self.low, up=False), _percent(self.high, up=True)
-        before = f"A belief of {_percent(self.prior, up=False)} before becomes"
-        after = f"between {low} and {high} after"
-        if self.outside:
-            return f"{before} {after}, except with probability {at_most_text(self.outside)}."
-        return f"{before} {after}, whatever the answer is."
+        prior, low, high = _percent(self.prior, up=False), _percent(self.low, up=False), _percent(self.high, up=True)
+        when = f"except with probability {at_most_text(self.outside)}" if self.outside else "whatever the answer is"
+        return f"A belief of {prior} before becomes between {low} and {high} after, {when}."
 
     __repr__ = __str__
 
@@ -73,9 +67,8 @@ def posterior(prior: Number, epsilon: Number, delta: Number = 0, *, slack: Numbe
     if before in (0, 1):
         return Belief(before, before, before, Fraction(0))  # certainty does not move
     shift = size + margin if exact_delta else size
-    return Belief(
-        before, _shift_odds(before, -shift)[0], _shift_odds(before, shift)[1], _outside(size, exact_delta, margin)
-    )
+    low, high = _shift_odds(before, -shift)[0], _shift_odds(before, shift)[1]
+    return Belief(before, low, high, _outside(size, exact_delta, margin))
 
 
 def _shift_odds(prior: Fraction, shift: Fraction) -> tuple[Fraction, Fraction]:
@@ -89,12 +82,9 @@ def _shift_odds(prior: Fraction, shift: Fraction) -> tuple[Fraction, Fraction]:
 def _outside(epsilon: Fraction, delta: Fraction, slack: Fraction) -> Fraction:
     if not delta:
         return Fraction(0)
-
-    def both() -> arb:
-        above = ball(delta) / -(-ball(slack)).expm1()
-        return above + ball(delta) * (-ball(epsilon)).exp() / ball(slack).expm1()
-
-    return min(enclose(both)[1], Fraction(1))
+    above = enclose(lambda: ball(delta) / -(-ball(slack)).expm1())[1]
+    below = enclose(lambda: ball(delta) * (-ball(epsilon)).exp() / ball(slack).expm1())[1]
+    return min(above + below, Fraction(1))
 
 
 def _percent(share: Fraction, *, up: bool) -> str:

@@ -1,4 +1,4 @@
-"""How much of a budget is spent and how much is left, in words for the person who signs for the risk."""
+"""The spent and the remaining budget, in words for the person who signs for the risk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Statement:
     budget: Budget
     spent: Cost
     note: str = ""
-    """Said of a budget that is not kept."""
+    """Set for a budget that is not kept."""
 
     @property
     def total(self) -> Cost:
@@ -34,12 +34,12 @@ class Statement:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON: exact decimals as text, so that nothing is lost."""
-        known = {"total": self.total, "spent": self.spent, "remaining": self.remaining}
+        costs = {"total": self.total, "spent": self.spent, "remaining": self.remaining}
         return {
             "epsilon": decimal_text(self.budget.epsilon),
             "delta": decimal_text(self.budget.delta),
             "accounting": self.budget.accounting.value,
-            **{name: {cost.unit: float(cost.amount), "delta": float(cost.delta)} for name, cost in known.items()},
+            **{name: {cost.unit: float(cost.amount), "delta": float(cost.delta)} for name, cost in costs.items()},
             "share_spent": float(self.spent.amount / self.total.amount),
             "affordable_epsilon": float(self.budget.affordable(self.remaining)),
             "warning": self.budget.weakness or None,
@@ -48,27 +48,25 @@ class Statement:
         }
 
     def __str__(self) -> str:
-        return "\n".join([self._spent(), *filter(None, [self.note, self.budget.weakness])])
+        most = self.budget.affordable(self.remaining)
+        left = "no question fits any more"
+        if most:
+            left = f"one more question may cost up to epsilon = {at_least_text(most)}"
+        spent = f"Spent {share_text(self.spent.amount / self.total.amount)} of the budget; {left}."
+        return "\n".join(filter(None, [spent, self.note, self.budget.weakness]))
 
     def explain(self) -> str:
         """Exact amounts, and what the whole budget promises one person."""
         lines = [
             f"Spent: {self.spent} of {self.total}. Left: {remaining_text(self.remaining)}.",
             self._next(),
-            *filter(None, [self.note]),
+            self.note,
             f"Once it is all spent: {meaning(self.budget.epsilon, self.budget.delta)}",
         ]
         if self.budget.epsilon <= _MOST_EPSILON:
-            lines.append(f"Is a given person in the data? {self._belief()}")
-        return "\n".join([*lines, *filter(None, [self.budget.weakness])])
-
-    def _spent(self) -> str:
-        """The share that is spent, and what one more question may cost."""
-        most = self.budget.affordable(self.remaining)
-        left = (
-            f"one more question may cost up to epsilon = {at_least_text(most)}" if most else "no question fits any more"
-        )
-        return f"Spent {share_text(self.spent.amount / self.total.amount)} of the budget; {left}."
+            belief = posterior(Fraction(1, 2), self.budget.epsilon, self.budget.delta)
+            lines.append(f"Is a given person in the data? {belief}")
+        return "\n".join(filter(None, [*lines, self.budget.weakness]))
 
     def _next(self) -> str:
         most = self.budget.affordable(self.remaining)
@@ -81,6 +79,3 @@ class Statement:
             f"One more question may cost at most epsilon = {at_least_text(most)}; "
             f"about {more:,} fit at epsilon = {at_least_text(small)} each."
         )
-
-    def _belief(self) -> object:
-        return posterior(Fraction(1, 2), self.budget.epsilon, self.budget.delta)

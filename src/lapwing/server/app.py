@@ -7,6 +7,7 @@ print it.
 
 from __future__ import annotations
 
+import hmac
 import re
 import time
 from collections.abc import AsyncIterator
@@ -20,13 +21,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lapwing.server.access import OPEN, access_to, allow, open_paths
+from lapwing.server.console.addresses import router as console
+from lapwing.server.console.sessions import CSRF, Session, read_cookie, same_origin
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
-from lapwing.server.openapi import complete
-from lapwing.server.pages import problem_page, start_page
+from lapwing.server.openapi import complete, problem_page, start_page
 from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, of_bug, of_server
-from lapwing.server.routes import router
+from lapwing.server.routes import OPEN, Access, access_to, allow, open_paths, router
 from lapwing.server.service import Service
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -39,8 +40,6 @@ _ALWAYS = [
 
 
 def create_app(service: Service) -> ASGIApp:
-    """The application that answers for a service."""
-
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
@@ -59,7 +58,7 @@ def create_app(service: Service) -> ASGIApp:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
-    app.router.routes.extend(router.routes)  # each by itself, so that the door finds what it says
+    app.router.routes.extend([*router.routes, *console.routes])  # each by itself, so that the door finds what it says
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ServerProblem, _served)
@@ -100,18 +99,25 @@ class Door:
         try:
             await self._pass(scope, receive, sent, line)
         except ServerProblem as problem:
-            await sent.problem(of_server(problem), line)
+            if problem.code == "signed-out" and scope["method"] == "GET":
+                await sent.redirect("/console/sign-in")
+            else:
+                await sent.problem(of_server(problem), line)
         except Exception as error:  # noqa: BLE001 (its words may hold data, and the web server would print them)
             await sent.problem(of_bug(note_incident(error)), line)
         finally:
-            line.status, line.route = sent.status, _route(scope)
+            line.status, line.route = sent.status, str(getattr(scope.get("route"), "path", "unknown"))
             line.write()
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send, line: LogLine) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}
         state: dict[str, Any] = {"line": line}
         access, has_body = access_to(self.app.routes, scope)
-        if not access.is_open:
+        if access.by_session:
+            session = await self._signed_in(scope, headers, access)
+            line.token, state["session"] = session.principal.token, session
+            self._rates.take(session.principal.name)
+        elif not access.is_open:
             shown = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
             principal = await self._service.find_principal(_token(shown))
             if principal is None:
@@ -126,6 +132,19 @@ class Door:
         scope["state"] = state
         await self.app(scope, _replay(body, receive), send)
 
+    async def _signed_in(self, scope: Scope, headers: dict[bytes, bytes], access: Access) -> Session:
+        """The session of a request to the console; one that changes something comes from a page of the console."""
+        name = read_cookie(headers, secure=self._service.settings.is_secure)
+        session = await self._service.find_session(name) if name else None
+        if session is None:
+            raise ServerProblem("signed-out")
+        shown = headers.get(CSRF, b"").decode("latin-1")
+        is_read = scope["method"] in ("GET", "HEAD")
+        is_ours = is_read or (same_origin(headers) and hmac.compare_digest(shown.encode(), session.csrf.encode()))
+        if session.principal.role not in access.roles or not is_ours:
+            raise ServerProblem("forbidden")
+        return session
+
 
 class _Sender:
     """Adds the headers of every response, and records the status."""
@@ -137,8 +156,16 @@ class _Sender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message = {**message, "headers": [*message.get("headers", ()), *_ALWAYS]}
+            own = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in own}
+            message = {**message, "headers": [*own, *(pair for pair in _ALWAYS if pair[0] not in names)]}
         await self._send(message)
+
+    async def redirect(self, to: str) -> None:
+        """Sends a browser to another page."""
+        headers = [(b"location", to.encode()), (b"content-length", b"0")]
+        await self({"type": "http.response.start", "status": 303, "headers": headers})
+        await self({"type": "http.response.body", "body": b""})
 
     async def problem(self, problem: ProblemDetails, line: LogLine) -> None:
         """Sends a problem, unless a response has begun."""
@@ -160,13 +187,7 @@ def _token(shown: list[bytes]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _route(scope: Scope) -> str:
-    route = scope.get("route")
-    return str(getattr(route, "path", "unknown"))
-
-
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Replays a body that was already read."""
     given = False
 
     async def again() -> Message:

@@ -35,10 +35,10 @@ class DummyAnswers:
 
     def tables(self) -> dict[str, Any]:
         """The made-up rows of every private table, ready for JSON."""
-        made = dummy_rows(self._real.catalog)
+        rows_by_table = dummy_rows(self._real.catalog)
         return {
             "dummy": True,
-            "tables": {table.name: rows.to_pylist() for table, rows in made.items() if not table.public},
+            "tables": {table.name: rows.to_pylist() for table, rows in rows_by_table.items() if not table.public},
         }
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How much one client may take: the size and depth of a body, the time it takes to arrive, and how often it asks."""
+"""Limits of one client: the size and depth of a body, the time it takes to arrive, and the rate of requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lapwing.server.problems import ServerProblem
 
 MOST_BYTES = 1_000_000
 MOST_DEPTH = 20
-"""How deep lists and objects may stand in each other."""
+"""The deepest nesting of lists and objects."""
 SECONDS = 10.0
 """How long a body may take to arrive."""
 _TEXTS, _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL), re.compile(rb"[\[\]{}]")
@@ -57,7 +57,7 @@ async def _receive_all(receive: Receive) -> bytes:
 
 
 def depth(body: bytes) -> int:
-    """How deep lists and objects of a JSON text stand in each other."""
+    """The nesting of lists and objects in a JSON text."""
     if body.count(b"[") + body.count(b"{") <= MOST_DEPTH:
         return MOST_DEPTH  # or less
     deepest = level = 0

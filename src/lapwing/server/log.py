@@ -26,7 +26,7 @@ _METHOD = 20
 
 @dataclass(slots=True)
 class LogLine:
-    """What is known of a request so far."""
+    """The log entry of a request so far."""
 
     method: str
     route: str = "unknown"

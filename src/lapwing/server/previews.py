@@ -68,7 +68,8 @@ class PreviewNames:
     def _read(self, name: str) -> dict[str, Any]:
         first, _, rest = name.partition(".")
         body, _, signature = rest.partition(".")
-        if first != "p1" or len(name) > _LONGEST or not _is_same(_text(self._sign(body)), signature):
+        same = hmac.compare_digest(_text(self._sign(body)).encode(), signature.encode())
+        if first != "p1" or len(name) > _LONGEST or not same:
             raise ServerProblem("preview-invalid")
         try:
             facts: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
@@ -89,10 +90,6 @@ def _parts(seen: Preview | BatchPreview) -> Iterable[list[Any]]:
         plan = seen.plan
         prices = [terms_of(plan.prices), list(seen.missing), None if seen.check is None else str(seen.check.encode())]
         yield [_hash(plan.outline.identity.text), _hash(json.dumps(prices)), seen.stored]
-
-
-def _is_same(signature: str, shown: str) -> bool:
-    return hmac.compare_digest(signature.encode(), shown.encode())
 
 
 def _hash(text: str) -> str:

@@ -36,6 +36,7 @@ KINDS = {
     "unauthorized": ProblemKind(
         401, "There is no valid token.", "Send the header `Authorization: Bearer lw_...`; ask the steward for a token."
     ),
+    "signed-out": ProblemKind(401, "You are not signed in, or your session has ended.", "Sign in at /console/sign-in."),
     "forbidden": ProblemKind(
         403, "This token has no right to do that.", "Ask the steward for a token of another role."
     ),
@@ -148,7 +149,6 @@ class ProblemDetails:
 
 
 def of_server(problem: ServerProblem) -> ProblemDetails:
-    """The details of a problem of the server."""
     kind = KINDS[problem.code]
     where = "" if problem.part is None else f" It is about {problem.part}."
     detail = f"{kind.why}{where} {kind.instead}"
@@ -158,21 +158,19 @@ def of_server(problem: ServerProblem) -> ProblemDetails:
         detail += " What it was charged before stays charged: see /v1/budget."
     elif problem.code not in ("answer-lost", "still-running"):
         detail += f" {NOTHING}"
-    told = (problem.code, kind.status, detail, problem.part, kind.why, kind.instead, problem.charged)
-    return ProblemDetails(*told, retry_after=problem.retry_after)
+    facts = (problem.code, kind.status, detail, problem.part, kind.why, kind.instead)
+    return ProblemDetails(*facts, problem.charged, problem.retry_after)
 
 
 def of_error(error: LapwingError) -> ProblemDetails:
-    """The details of an error of the curator."""
     if isinstance(error, DataChanged):
         return of_server(ServerProblem("data-changed"))
     if isinstance(error, AnswerLost):
-        lost = of_server(ServerProblem("answer-lost"))
-        return ProblemDetails(lost.code, lost.status, lost.detail, None, lost.why, lost.instead, error.charged)
+        return replace(of_server(ServerProblem("answer-lost")), charged=error.charged)
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 503)
     asked = getattr(error, "asked", None)
-    told = ProblemDetails(error.code, status, str(error), error.part, error.why, error.instead, error.charged)
-    return replace(told, asked=asked) if isinstance(asked, Cost) else told
+    facts = (error.code, status, str(error), error.part, error.why, error.instead, error.charged)
+    return ProblemDetails(*facts, asked=asked if isinstance(asked, Cost) else None)
 
 
 def of_bug(incident: str) -> ProblemDetails:
@@ -184,11 +182,10 @@ def of_bug(incident: str) -> ProblemDetails:
     return ProblemDetails("bug", 503, detail)
 
 
-def is_final(error: LapwingError) -> bool:
+def is_final(error: Exception) -> bool:
     """Whether a retry under the same key gets the same problem again: rows were read, and nothing is stored."""
     return isinstance(error, EngineFailed)
 
 
 def amounts(cost: Cost | None) -> dict[str, float] | None:
-    """A cost, ready for JSON."""
     return None if cost is None else {cost.unit: float(cost.amount), "delta": float(cost.delta)}

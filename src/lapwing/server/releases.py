@@ -35,14 +35,11 @@ def new_release(content: dict[str, Any], *, by: str, kind: str) -> NewRelease:
 
 
 class Releases:
-    """The releases of one ledger."""
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._known: set[str] = set()
 
     def keep(self, release: NewRelease) -> None:
-        """Stores a release once."""
         if release.name in self._known:
             return
         note = {"by": release.by, "kind": release.kind, "price": release.price}
@@ -52,7 +49,6 @@ class Releases:
         self._known.add(release.name)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a release."""
         entry, _ = self._ledger.recorded(f"release:{name}")
         if entry is None:
             raise ServerProblem("not-found")
@@ -63,22 +59,22 @@ class Releases:
         entries = reversed(self._ledger.records(EntryKind.KEEP))
         return [_listed(entry) for entry in entries if by is None or entry.remark("by") == by]
 
-    def verify(self, said: VerifyBody) -> bool:
-        """Whether a number is what was released, to the precision it was said with. Reads released numbers only."""
-        content = json.loads(self.read(said.release), parse_float=Decimal)
-        table = content if said.answer is None else content.get("answers", {}).get(said.answer)
+    def verify(self, claim: VerifyBody) -> bool:
+        """Whether a number is what was released, to the precision of the claim. Reads released numbers only."""
+        content = json.loads(self.read(claim.release), parse_float=Decimal)
+        table = content if claim.answer is None else content.get("answers", {}).get(claim.answer)
         rows = table.get("rows") if isinstance(table, dict) else None
-        if not isinstance(rows, list) or said.row >= len(rows) or said.column not in rows[said.row]:
+        if not isinstance(rows, list) or claim.row >= len(rows) or claim.column not in rows[claim.row]:
             raise ServerProblem("not-found", part="the cell")
-        released = rows[said.row][said.column]
+        released = rows[claim.row][claim.column]
         if isinstance(released, bool | str) or released is None:
-            return type(released) is type(said.value) and released == said.value
-        value = _number(said.value)
+            return type(released) is type(claim.value) and released == claim.value
+        value = _number(claim.value)
         if value is None:
             return False
-        if said.precision is None:
+        if claim.precision is None:
             return Decimal(released) == value
-        return 2 * abs(Decimal(released) - value) <= said.precision
+        return 2 * abs(Decimal(released) - value) <= claim.precision
 
 
 def _unpriced(content: Any) -> Any:

@@ -1,19 +1,19 @@
 """Requests that are sent again under one key: one charge and the same bytes, on any worker and after a restart.
 
-A key belongs to its principal. Whoever comes first claims it in the ledger, with a hash of the request as written; what
-is sent in the end is kept under the claim before it leaves.
+A key belongs to its principal. The first request claims it in the ledger, with a hash of the request as written; the
+reply is kept under the claim before it leaves.
 
 Guarantee:  under one key of one principal at most one request is charged, once, and every answer to it has the same
             bytes, as long as the ledger keeps what it committed.
 Proof:      a claim is an entry under a unique key, so one process makes it, before anything is charged. A claim with a
             reply is answered by the bytes of that reply; another request under the same key is refused. A claim without
             one is running until its time is over; then its process is taken for dead, and the next one claims anew. It
-            asks the curator under the same retry key: charges that were made are found again by it and never made
-            twice, and one without an answer is told as lost and never run again (curator/purchase.py).
+            asks the curator under the same retry key: charges that were made are found by it and never made twice, and
+            one without an answer is reported as lost and never run again (curator/purchase.py).
 Free:       what costs nothing needs no claim. Its reply is kept in one entry, unless the key was claimed meanwhile, and
             a claim is not made where a reply is kept: one transaction decides. A refusal writes nothing.
-Power:      a reply is committed and not synced on its own. If the power fails right after, the answer is still stored,
-            and is told again at price 0.
+Power:      a reply is committed and not synced on its own. If the power fails right after, the answer is still stored
+            and is sent again at price 0.
 Checked by: tests/server/test_retries.py
 """
 
@@ -52,7 +52,7 @@ class KeyClaim:
 
     @property
     def is_first(self) -> bool:
-        """Whether nobody claimed the key before, so that nothing was charged under it."""
+        """Whether the key was not claimed before, so that nothing was charged under it."""
         return self.name.endswith(":0")
 
 
@@ -65,9 +65,8 @@ class KeptReply:
 
 
 class Retries:
-    """The keys of one ledger. A claim without a reply counts as running for the seconds that its server gave it.
-
-    They stand in the claim: another server may have tables that answer sooner."""
+    """The keys of one ledger. A claim without a reply counts as running for the seconds that it records: another server
+    may have tables that answer sooner."""
 
     def __init__(self, ledger: Ledger, *, patience: float) -> None:
         self._ledger, self._patience = ledger, patience
@@ -75,10 +74,8 @@ class Retries:
         """For a key up to which claim all but the first were given up, which no later entry changes."""
 
     def find(self, analyst: str, key: str, written: str, now: datetime) -> KeyClaim | KeptReply:
-        """What was sent under a key before, or else the claim that nobody has made yet. Writes nothing.
-
-        Refused if the key is in use, or was used for another request.
-        """
+        """What was sent under a key before, or else the claim to make; refused if the key is in use, or was used for
+        another request. Writes nothing."""
         first, turn = sha256(key.encode()).hexdigest(), 0
         known = self._given_up.get((analyst, first), 0)
         while True:
@@ -89,30 +86,32 @@ class Retries:
             if found := self._reply(claimed, replied, written, now):
                 return found
             if turn == known + 1 and replied is not None:
-                known = self._remember(analyst, first, turn)
+                if len(self._given_up) >= _REMEMBERED:
+                    self._given_up.clear()
+                known = self._given_up[analyst, first] = turn
             turn = 1 + (known if turn == 0 else turn)
 
     def make(
         self, claim: KeyClaim, now: datetime, price: Cost | None = None, *, seconds: float = 0
     ) -> KeptReply | None:
-        """Makes a claim for what will be charged at this price and take so long at most, or finds what was sent under
-        it meanwhile; refused as by `find`."""
-        found, new = self._ledger.record(
+        """Makes a claim for a charge of this price that takes at most `seconds`, or finds what was sent meanwhile;
+        refused as by `find`."""
+        entry, new = self._ledger.record(
             EntryKind.CLAIM,
             claim.key,
             {"written": claim.written, "seconds": ceil(max(seconds, self._patience)), "price": amounts(price)},
             analyst=claim.analyst,
             unless=claim.reply_key,
         )
-        return None if new else self._meanwhile(claim, found, now)
+        return None if new else self._meanwhile(claim, entry, now)
 
     def keep_free(self, claim: KeyClaim, status: int, content: bytes, now: datetime) -> KeptReply:
-        """Keeps what was told without a charge, under a claim that was not made; what is kept in the end."""
+        """Keeps a free reply under a claim that was not made; returns the reply that is kept."""
         note = {"status": status, "written": claim.written}
-        found, new = self._ledger.record(
+        entry, new = self._ledger.record(
             EntryKind.KEEP, claim.reply_key, note, analyst=claim.analyst, content=content, unless=claim.key
         )
-        return KeptReply(status, content) if new else self._meanwhile(claim, found, now)
+        return KeptReply(status, content) if new else self._meanwhile(claim, entry, now)
 
     def keep(self, claim: KeyClaim, status: int, content: bytes) -> None:
         """Keeps what will be sent under a claim that was made."""
@@ -122,18 +121,12 @@ class Retries:
         """Frees a claim under which nothing was charged: the next request with its key is answered anew."""
         self._ledger.record(EntryKind.KEEP, claim.reply_key, {"status": 0}, analyst=claim.analyst, content=_FREE)
 
-    def _remember(self, analyst: str, first: str, turn: int) -> int:
-        if len(self._given_up) >= _REMEMBERED:
-            self._given_up.clear()
-        self._given_up[analyst, first] = turn
-        return turn
-
-    def _meanwhile(self, claim: KeyClaim, found: Entry, now: datetime) -> KeptReply:
+    def _meanwhile(self, claim: KeyClaim, entry: Entry, now: datetime) -> KeptReply:
         """What was sent under a claim since it was looked for."""
-        is_reply = found.kind == EntryKind.KEEP
-        reply = self._reply(None if is_reply else found, found if is_reply else None, claim.written, now)
+        is_reply = entry.kind == EntryKind.KEEP
+        reply = self._reply(None if is_reply else entry, entry if is_reply else None, claim.written, now)
         if reply is None:  # it was given up just now
-            raise _running(found)
+            raise _running(entry)
         return reply
 
     def _reply(self, claimed: Entry | None, replied: Entry | None, written: str, now: datetime) -> KeptReply | None:
@@ -160,5 +153,4 @@ def _running(claimed: Entry) -> ServerProblem:
 
 
 def retry_key(key: str) -> str:
-    """The retry key that the curator sees."""
     return f"http:{sha256(key.encode()).hexdigest()}"

@@ -51,11 +51,11 @@ def prepare(file: Path) -> tuple[ServeSettings, Path | None]:
         book = TokenBook(ledger)
         if book.all():
             return serve, None
-        here = settings.ledger.parent if isinstance(settings.ledger, Path) else file.parent / ".lapwing"
-        place = here / "steward.token"
+        folder = settings.ledger.parent if isinstance(settings.ledger, Path) else file.parent / ".lapwing"
+        secret_file = folder / "steward.token"
         token, _ = book.add("steward", Role.STEWARD)
-        write_secret(place, token)
-        return serve, place
+        write_secret(secret_file, token)
+        return serve, secret_file
 
 
 def check_certificate(serve: ServeSettings) -> None:
@@ -77,7 +77,6 @@ def check_certificate(serve: ServeSettings) -> None:
 
 
 def run(file: Path, serve: ServeSettings, *, say: Callable[[str], None]) -> None:
-    """Serves until it is stopped."""
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 

@@ -76,7 +76,7 @@ class _Body(BaseModel):
 
     def digest(self) -> str:
         """What was written, for comparison."""
-        return sha256(f"{type(self).__name__}{self.model_dump_json(exclude_unset=True)}".encode()).hexdigest()
+        return sha256(f"{type(self).__name__}{self.text()}".encode()).hexdigest()
 
     def text(self) -> str:
         """The question, for a log that its steward asked for."""
@@ -89,7 +89,7 @@ class _Body(BaseModel):
 def _with_terms(kind: Any) -> Callable[[type[_B]], type[_B]]:
     """Adds the terms of a kind to a body."""
 
-    def made(body: type[_B]) -> type[_B]:
+    def add(body: type[_B]) -> type[_B]:
         fields: dict[str, Any] = {
             name: (_TYPES.get(written, written), Field(TERMS[name].default, description=TERMS[name].help))
             for name, written in types_of(kind).items()
@@ -97,7 +97,7 @@ def _with_terms(kind: Any) -> Callable[[type[_B]], type[_B]]:
         }
         return create_model(body.__name__, __base__=body, __doc__=body.__doc__, __module__=__name__, **fields)
 
-    return made
+    return add
 
 
 @_with_terms(QuestionTerms)

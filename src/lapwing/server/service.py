@@ -26,6 +26,7 @@ from lapwing.curator.purchase import BeforeCharge, BeforeRows, BeforeStore, Requ
 from lapwing.errors import BudgetExceeded, Bug, LapwingError
 from lapwing.plan.plan import Plan
 from lapwing.privacy.budget import Cost
+from lapwing.server.console.sessions import Session, Sessions
 from lapwing.server.dummy import DummyAnswers
 from lapwing.server.limits import Turns
 from lapwing.server.log import note_incident
@@ -88,6 +89,7 @@ class Service:
         self.curator, self.settings = curator, settings or ServeSettings()
         self.ledger = curator.ledger
         self.tokens = TokenBook(self.ledger)
+        self.sessions = Sessions(self.ledger, self.tokens)
         self.releases = Releases(self.ledger)
         self._times = dict(times or {})
         slowest = max(self._times.values(), default=ANSWER_TIME)
@@ -110,35 +112,39 @@ class Service:
         self._trial = ThreadPoolExecutor(1, thread_name_prefix="dummy")  # one, so that they delay no other request
 
     def close(self) -> None:
-        """Ends the work that has begun, and the curator."""
-        self._pool.shutdown()
-        self._quick.shutdown()
-        self._door.shutdown()
-        self._trial.shutdown()
+        for pool in (self._pool, self._quick, self._door, self._trial):
+            pool.shutdown()
         self.dummy.close()
         self.curator.close()
 
     async def find_principal(self, token: str) -> Principal | None:
-        """The principal of a token."""
-        return await asyncio.get_running_loop().run_in_executor(self._door, self.tokens.find, token)
+        return await self.in_door(self.tokens.find, token)
+
+    async def find_session(self, name: str) -> Session | None:
+        """Who is signed in with the cookie of this name."""
+        return await self.in_door(self.sessions.find, name)
+
+    async def in_door(self, work: Callable[..., _T], *values: Any) -> _T:
+        """The result of work on tokens and sessions."""
+        return await asyncio.get_running_loop().run_in_executor(self._door, work, *values)
 
     async def quickly(self, work: Callable[[], Any]) -> Outcome:
         """The outcome of what reads declarations, the ledger or released numbers, ready for JSON."""
         return await self._in_thread(self._free_outcome, work)
 
     async def preview(self, principal: Principal, body: Asking) -> Outcome:
-        """What an answer would cost and how good it would be. Free, and reads no data."""
+        """The price and the error of an answer. Free, and reads no data."""
         return await self._in_thread(self._free_outcome, lambda: self._preview(principal, body))
 
     async def ask_dummy(self, principal: Principal, body: Asking) -> Outcome:
         """The answer to the same question over made-up rows. Free."""
         await self._trials.enter(principal.name)
+
+        def work() -> dict[str, Any]:
+            return self.dummy.answer(body.request(principal.name), _questions(body))
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._trial,
-                self._free_outcome,
-                lambda: self.dummy.answer(body.request(principal.name), _questions(body)),
-            )
+            return await asyncio.get_running_loop().run_in_executor(self._trial, self._free_outcome, work)
         finally:
             self._trials.leave(principal.name)
 
@@ -196,10 +202,10 @@ class Service:
             if isinstance(again, Outcome):
                 return again, None
             advance = partial(self._advance, principal, body, again)
-            reached, place = await self._read(again, advance)
+            reached, after = await self._read(again, advance)
         finally:
             self._turns.leave(principal.name)
-        return await self._in_thread(self._leave, reached, advance), place
+        return await self._in_thread(self._leave, reached, advance), after
 
     async def _read(
         self, begun: _Begun, advance: Callable[[], Outcome | Stop]
@@ -221,9 +227,9 @@ class Service:
                 case Outcome() if not is_read:  # such as a refusal by what was found
                     return reached, None
                 case Outcome() | BeforeStore():
-                    place = leave_at(time.monotonic() - began, slot)
-                    await self._wait_until(began + place)
-                    return reached, place
+                    after = leave_at(time.monotonic() - began, slot)
+                    await self._wait_until(began + after)
+                    return reached, after
             reached, is_read = await self._in_thread(advance), False
 
     async def _wait_until(self, moment: float) -> None:
@@ -257,17 +263,17 @@ class Service:
             del self._running[same]
 
     def _begin(
-        self, principal: Principal, body: Asking, key: str | None, preview: str | None, made: KeyClaim | None
+        self, principal: Principal, body: Asking, key: str | None, preview: str | None, earlier: KeyClaim | None
     ) -> Outcome | _Begun:
         """A free outcome, such as a stored answer or a refusal; otherwise the request up to its charge."""
-        written, claim = body.digest(), made
+        written, claim = body.digest(), earlier
         try:
             now = self.tokens.now()
             if key is not None and claim is None:
-                found = self.retries.find(principal.name, key, written, now)
-                if isinstance(found, KeptReply):
-                    return _repeated(found)
-                claim = found
+                claim_or_reply = self.retries.find(principal.name, key, written, now)
+                if isinstance(claim_or_reply, KeptReply):
+                    return _repeated(claim_or_reply)
+                claim = claim_or_reply
             agreed = None
             if preview is not None:
                 seen = self.curator.preview_request(body.request(principal.name))
@@ -277,8 +283,8 @@ class Service:
             try:
                 stop = next(steps)
             except StopIteration as end:
-                return self._free(end.value, principal, body, claim, is_made=made is not None)
-            may_be_paid = claim is not None and (made is not None or not claim.is_first)  # with its key, before
+                return self._free(end.value, principal, body, claim, is_made=earlier is not None)
+            may_be_paid = claim is not None and (earlier is not None or not claim.is_first)  # with its key, before
             if not isinstance(stop, BeforeCharge):
                 raise Bug("a request began without its charge")
             check_operators(stop, _questions(body))
@@ -286,16 +292,11 @@ class Service:
                 self._check_fits(steps, stop, principal)
             seconds = max(self._longest, 2 * slot_of(stop, self._times, ANSWER_TIME))
             reply = None
-            if claim is not None and made is None:
+            if claim is not None and earlier is None:
                 reply = self.retries.make(claim, now, stop.price, seconds=2 * seconds)
             return _Begun(steps, stop, claim, seconds) if reply is None else _repeated(reply)
-        except ServerProblem as problem:
-            outcome = self._problem(of_server(problem))
-        except LapwingError as error:
-            outcome = self._problem(of_error(error))
         except Exception as error:  # noqa: BLE001 (its words may hold data)
-            outcome = self._problem(of_bug(note_incident(error)))
-        return self._store(replace(outcome, claim=made))
+            return self._store(replace(self._problem(_details_of(error)), claim=earlier))
 
     def _check_fits(self, steps: RequestSteps[ServedAnswer], stop: BeforeCharge, principal: Principal) -> None:
         """Refuses a price that does not fit, in the words of the request."""
@@ -324,10 +325,8 @@ class Service:
             answer: ServedAnswer = end.value
             write = partial(self._content, answer, principal, body)
             outcome = Outcome(200, b"", price=answer.cost, write=write, final=True)
-        except LapwingError as error:
-            outcome = replace(_unwritten(of_error(error)), final=is_final(error))
         except Exception as error:  # noqa: BLE001
-            outcome = _unwritten(of_bug(note_incident(error)))
+            outcome = replace(_unwritten(_details_of(error)), final=is_final(error))
         return replace(outcome, claim=begun.claim)
 
     def _leave(self, reached: Outcome | Stop, advance: Callable[[], Outcome | Stop]) -> Outcome:
@@ -345,11 +344,10 @@ class Service:
                 outcome = replace(outcome, content=content, release=release, write=None)
             if outcome.release is not None:
                 self.releases.keep(outcome.release)
-        except LapwingError as error:
-            error.charged = outcome.price
-            outcome = replace(self._problem(of_error(error)), claim=outcome.claim)
         except Exception as error:  # noqa: BLE001
-            outcome = replace(self._problem(of_bug(note_incident(error))), claim=outcome.claim)
+            if isinstance(error, LapwingError):
+                error.charged = outcome.price
+            outcome = replace(self._problem(_details_of(error)), claim=outcome.claim)
         if outcome.problem is not None:
             outcome = replace(outcome, content=outcome.problem.to_bytes(self._remaining()), problem=None)
         if outcome.claim is not None:
@@ -363,8 +361,8 @@ class Service:
     def _content(self, answer: ServedAnswer, principal: Principal, body: Asking) -> tuple[bytes, NewRelease | None]:
         """The bytes of an answer, and its release if that is not stored yet. Equal answers from the curator's cache
         are the same object, so their bytes are cached by identity."""
-        known, content = self._sent.get(id(answer), (None, b""))
-        if known is answer:
+        answered, content = self._sent.get(id(answer), (None, b""))
+        if answered is answer:
             return content, None
         release = new_release(answer.to_dict(), by=principal.name, kind=_kind(body))
         if not answer.cost:
@@ -379,25 +377,16 @@ class Service:
         now, written = self.tokens.now(), body.digest()
         name, until = self._names.name(seen, principal=principal.name, written=written, now=now)
         slot = None if seen.stored else slot_of(seen, self._times, ANSWER_TIME)
-        return {
-            "preview": name,
-            "expires": until,
-            "answers_after_seconds": slot,
-            **seen.to_dict(),
-            "in_words": str(seen),
-        }
+        facts = {"preview": name, "expires": until, "answers_after_seconds": slot}
+        return {**facts, **seen.to_dict(), "in_words": str(seen)}
 
     def _free_outcome(self, work: Callable[[], Any]) -> Outcome:
         """The result of what is free and reads no rows."""
         try:
-            found = work()
-            return Outcome(200, found if isinstance(found, bytes) else dump(found).encode())
-        except ServerProblem as problem:
-            return self._problem(of_server(problem))
-        except LapwingError as error:
-            return self._problem(of_error(error))
+            result = work()
+            return Outcome(200, result if isinstance(result, bytes) else dump(result).encode())
         except Exception as error:  # noqa: BLE001
-            return self._problem(of_bug(note_incident(error)))
+            return self._problem(_details_of(error))
 
     def _problem(self, problem: ProblemDetails) -> Outcome:
         return replace(_unwritten(problem), content=problem.to_bytes(self._remaining()), problem=None)
@@ -419,10 +408,17 @@ def _kind(body: Asking) -> str:
     return type(body).__name__.removesuffix("Body").lower()
 
 
+def _details_of(error: Exception) -> ProblemDetails:
+    """Of an unexpected failure, the log has the class and the response a number."""
+    if isinstance(error, ServerProblem):
+        return of_server(error)
+    return of_error(error) if isinstance(error, LapwingError) else of_bug(note_incident(error))
+
+
 def _unwritten(problem: ProblemDetails) -> Outcome:
     """A problem that is serialized when sent, with the budget that remains then."""
-    known = problem.status, b"", MEDIA_TYPE, problem.code, problem.charged, problem.retry_after
-    return Outcome(*known, problem=problem)
+    facts = problem.status, b"", MEDIA_TYPE, problem.code, problem.charged, problem.retry_after
+    return Outcome(*facts, problem=problem)
 
 
 def _repeated(reply: KeptReply) -> Outcome:

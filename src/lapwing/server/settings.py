@@ -16,7 +16,6 @@ log_questions = false          # true to log the text of questions
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest
+from lapwing.sockets import is_loopback
 
 ANSWER_TIME = 2.0
 """The `answer_time` of a table that declares none, in seconds."""
@@ -31,8 +31,6 @@ ANSWER_TIME = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """How the server runs."""
-
     host: str = "127.0.0.1"
     port: int = 8470
     workers: int = 1
@@ -64,29 +62,24 @@ class ServeSettings:
             )
 
     @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach it over TLS."""
+        return self.tls_certificate is not None or self.proxy
+
+    @property
     def turns(self) -> int:
         """How many fresh answers are under way on a worker at a time."""
         return self.threads if self.at_once is None else self.at_once
 
 
-def read_serve(found: Mapping[str, Any], folder: Path) -> ServeSettings:
+def read_serve(section: Mapping[str, Any], folder: Path) -> ServeSettings:
     """The settings of a section; paths start at the folder of its file."""
-    known = {field.name for field in fields(ServeSettings)}
-    for name in found:
-        if name not in known:
-            raise Misconfigured(f"`serve.{name}` is not a known key. {nearest(name, known)}")
-    files = {name: folder / str(found[name]) for name in ("tls_certificate", "tls_key") if name in found}
-    return ServeSettings(**{**found, **files})
-
-
-def is_loopback(host: object) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(str(host)).is_loopback
-    except ValueError:
-        return False
+    keys = {field.name for field in fields(ServeSettings)}
+    for name in section:
+        if name not in keys:
+            raise Misconfigured(f"`serve.{name}` is not a known key. {nearest(name, keys)}")
+    files = {name: folder / str(section[name]) for name in ("tls_certificate", "tls_key") if name in section}
+    return ServeSettings(**{**section, **files})
 
 
 def _check_whole(name: str, value: object, least: int, most: int) -> None:

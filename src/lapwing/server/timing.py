@@ -17,7 +17,7 @@ Proof:      `leave_at` has no other values, and T has no other arguments: it is 
             induction over turns, at such times. What is sent is made of the ledger as it was at such times too: the
             step that reads rows looks nothing up (curator/purchase.py).
 At once:    what read no rows leaves when it is ready: refusals, previews, and stored answers, which their price of 0
-            tells anyway. Their work is done on the question, the ledger and released numbers.
+            reveals anyway. They depend on the question, the ledger and released numbers.
 Checked by: tests/server/test_timing.py, benchmarks/timing.py
 """
 
@@ -59,10 +59,10 @@ def longest(slot: float) -> float:
 
 
 def slot_of(
-    found: ServedAnswer | Preview | BatchPreview | BeforeCharge, times: Mapping[str, float], usual: float
+    work: ServedAnswer | Preview | BatchPreview | BeforeCharge, times: Mapping[str, float], usual: float
 ) -> float:
     """T of an answer, a preview or a charge: the time of its slowest table for every pass and every step."""
-    parts = list(_parts(found))
+    parts = list(_parts(work))
     slowest = max((_table_time(plan.table, times, usual) for plan, _ in parts), default=usual)
     return slowest * max(1, sum((passes(plan) + more) * steps(plan.question) for plan, more in parts))
 
@@ -72,9 +72,9 @@ def pass_time(plan: Plan, times: Mapping[str, float], usual: float) -> float:
     return _table_time(plan.table, times, usual) * steps(plan.question)
 
 
-def check_operators(found: Preview | BatchPreview | BeforeCharge, questions: int) -> None:
+def check_operators(work: Preview | BatchPreview | BeforeCharge, questions: int) -> None:
     """Refuses more operators than this many questions may have."""
-    count, most = sum(operators(plan.question) for plan, _ in _parts(found)), questions * MOST_OPERATORS
+    count, most = sum(operators(plan.question) for plan, _ in _parts(work)), questions * MOST_OPERATORS
     if count > most:
         refuse(
             "too-large",
@@ -86,7 +86,7 @@ def check_operators(found: Preview | BatchPreview | BeforeCharge, questions: int
 
 
 def _table_time(table: Table, times: Mapping[str, float], usual: float) -> float:
-    return max((times.get(base.name, usual) for base in _private(table)), default=usual)
+    return max((times.get(base.name, usual) for base in table.bases if not base.public), default=usual)
 
 
 def passes(plan: Plan) -> int:
@@ -95,30 +95,26 @@ def passes(plan: Plan) -> int:
     return apart + (plan.selection is not None or apart < len(plan.measures))
 
 
-def _private(table: Table) -> Iterable[Table]:
-    return (base for base in table.bases if not base.public)
-
-
-def _parts(found: ServedAnswer | Preview | BatchPreview | BeforeCharge) -> Iterable[tuple[Plan, int]]:
+def _parts(work: ServedAnswer | Preview | BatchPreview | BeforeCharge) -> Iterable[tuple[Plan, int]]:
     """Each plan once, and how many more passes find and check what it needs."""
-    match found:
+    match work:
         case Release():
-            yield found.plan, len(found.found) + (found.check is not None)
+            yield work.plan, len(work.found) + (work.check is not None)
         case MarginalTables():
-            yield from _parts(found.release)
+            yield from _parts(work.release)
         case Computed():
-            yield from _once(found.parts)
+            yield from _once(work.parts)
         case Batch():
-            yield from _once(found.releases)
+            yield from _once(work.releases)
         case Preview():
-            yield found.plan, len(found.missing) + (found.check is not None or found.checked is not None)
+            yield work.plan, len(work.missing) + (work.check is not None or work.checked is not None)
         case BatchPreview():
-            for preview in {id(p.plan.measures): p for p in found.previews}.values():  # of one plan
-                is_checked = bool(found.check) and check_target(preview.plan.outline) is not None
+            for preview in {id(p.plan.measures): p for p in work.previews}.values():  # of one plan
+                is_checked = bool(work.check) and check_target(preview.plan.outline) is not None
                 yield preview.plan, is_checked or preview.checked is not None
         case BeforeCharge():
-            first, *rest = found.plans
-            yield from ((first, found.more), *((plan, 0) for plan in rest))
+            first, *rest = work.plans
+            yield from ((first, work.more), *((plan, 0) for plan in rest))
 
 
 def _once(releases: Iterable[Release]) -> Iterable[tuple[Plan, int]]:

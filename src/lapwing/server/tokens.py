@@ -6,8 +6,8 @@ ledger cannot use it. Every request looks its token up, so a revocation takes ef
 Guarantee:  a token that was revoked, or that was once seen expired, is never valid again, whatever the clock says.
 Proof:      entries are never changed, and a revocation is one under the token's id, so it holds for ever. Time is the
             latest of the clock, of what this process has seen, and of the last entry of the ledger, whose times never
-            go back (ledger/entry.py). A token that comes after its time is revoked then and there, so a clock that is
-            set back later does not revive it.
+            go back (ledger/entry.py). A token that is expired when shown is revoked at once, so a clock that is set
+            back later does not revive it.
 Checked by: tests/server/test_tokens.py
 """
 
@@ -35,13 +35,11 @@ DAYS = 90
 _MOST_DAYS = 3650
 _FORM = re.compile(r"lw_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 _NO_HASH = "0" * 64
 
 
 class Role(StrEnum):
-    """What a token is for."""
-
     STEWARD = "steward"
     ANALYST = "analyst"
     AUDITOR = "auditor"
@@ -70,8 +68,6 @@ class TokenFacts:
 
 
 class TokenBook:
-    """The tokens of one ledger."""
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._seen = ""
@@ -81,23 +77,32 @@ class TokenBook:
         who = read_name(name, team)
         if role not in list(Role):
             raise Misconfigured(f"`role` is {role!r}; it must be one of {', '.join(Role)}.")
-        until = self._time(self._ledger.recorded()[-1]) + timedelta(days=_read_days(days))
+        if count(days, "days") > _MOST_DAYS:
+            raise Misconfigured(f"`days` is {days}; it must be at most {_MOST_DAYS:,}. Make a new token when it ends.")
+        until = self.now() + timedelta(days=days)
         number = f"{SYSTEM.integer(64):016x}"
         secret = base64.urlsafe_b64encode(SYSTEM.integer(256).to_bytes(32, "big")).rstrip(b"=").decode()
-        note = {"name": who, "role": str(role), "expires": until.strftime(_TIME), "hash": _hash(secret)}
+        note = {"name": who, "role": str(role), "expires": until.strftime(TIME), "hash": _hash(secret)}
         entry, _ = self._ledger.record(EntryKind.TOKEN, f"token:{number}", note)
         return f"lw_{number}_{secret}", _facts(entry, None)
 
     def find(self, token: str) -> Principal | None:
         """The principal of this token, if it is valid now."""
-        found = _FORM.fullmatch(token)
-        number, secret = found.groups() if found else ("", "")
+        match = _FORM.fullmatch(token)
+        number, secret = match.groups() if match else ("", "")
         entry, revoked, last = self._ledger.recorded(f"token:{number}", f"revoke:{number}")
-        known = str(entry.remark("hash")) if entry is not None else _NO_HASH
-        same = hmac.compare_digest(_hash(secret), known)
-        if entry is None or not same or revoked is not None:
+        stored = str(entry.remark("hash")) if entry is not None else _NO_HASH
+        same = hmac.compare_digest(_hash(secret), stored)
+        return None if not same else self._valid(number, entry, revoked, last)
+
+    def principal(self, number: str) -> Principal | None:
+        """The principal of the token with this id, if it is valid now."""
+        return self._valid(number, *self._ledger.recorded(f"token:{number}", f"revoke:{number}"))
+
+    def _valid(self, number: str, entry: Entry | None, revoked: Entry | None, last: Entry | None) -> Principal | None:
+        if entry is None or revoked is not None:
             return None
-        if self._time(last).strftime(_TIME) >= str(entry.remark("expires")):
+        if self._time(last).strftime(TIME) >= str(entry.remark("expires")):
             self._ledger.record(EntryKind.REVOKE, f"revoke:{number}", {"why": "expired"})
             return None
         return Principal(str(entry.remark("name")), Role(str(entry.remark("role"))), number)
@@ -123,9 +128,9 @@ class TokenBook:
         return self._time(self._ledger.recorded()[-1])
 
     def _time(self, last: Entry | None) -> datetime:
-        clock = datetime.now(UTC).strftime(_TIME)
+        clock = datetime.now(UTC).strftime(TIME)
         self._seen = max(self._seen, clock, "" if last is None else last.at)
-        return datetime.strptime(self._seen, _TIME).replace(tzinfo=UTC)
+        return datetime.strptime(self._seen, TIME).replace(tzinfo=UTC)
 
 
 def allow_share(ledger: Ledger, name: str, share: Number) -> Cost:
@@ -133,12 +138,12 @@ def allow_share(ledger: Ledger, name: str, share: Number) -> Cost:
     part = read_share(share)
     total = ledger.total
     limit = Cost(total.accounting, part * total.amount, part * total.delta)
-    ledger.allow(name if name.startswith("@") else read_name(*_parts(name)), limit)
+    member, at, team = name.partition("@")
+    ledger.allow(name if name.startswith("@") else read_name(member, team if at else None), limit)
     return limit
 
 
 def read_share(share: Number) -> Fraction:
-    """A part of the budget."""
     part = exact(share, "share")
     if not 0 <= part <= 1:
         raise Misconfigured("`share` must lie between 0 and 1. Pass for example 0.1 for a tenth of the budget.")
@@ -166,17 +171,6 @@ def write_secret(path: Path, token: str) -> None:
         raise Misconfigured(f"{path} exists. Name another file for the token.") from None
     except OSError as error:
         raise LedgerFailed(f"{path} cannot be written ({error.strerror}). Name another file.") from None
-
-
-def _read_days(days: int) -> int:
-    if count(days, "days") > _MOST_DAYS:
-        raise Misconfigured(f"`days` is {days}; it must be at most {_MOST_DAYS:,}. Make a new token when it ends.")
-    return days
-
-
-def _parts(name: str) -> tuple[str, str | None]:
-    first, at, team = name.partition("@")
-    return first, team if at else None
 
 
 def _hash(secret: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -14,13 +15,12 @@ from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.table import Catalog, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.question import Output
-from lapwing.sql.combining import rows_only
-from lapwing.sql.joins import BOTH_SIDES, filter_sides, join
+from lapwing.sql.joins import BOTH_SIDES, filter_sides, is_member, join
+from lapwing.sql.nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
+from lapwing.sql.parts import Above
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
-from lapwing.sql.relation import Columns, Relation, Rows, all_rows, by_name, column_of, filter_by
-from lapwing.sql.semi_join_rows import is_member
-from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, is_semi_join, terms_of
+from lapwing.sql.relation import Columns, Relation, Rows, all_rows, by_name, filter_by, rows_only
 
 KINDS = {("", ""): "inner", ("", "INNER"): "inner"} | {
     (side, kind): side.lower() for side in ("LEFT", "RIGHT") for kind in ("", "OUTER")
@@ -35,6 +35,7 @@ _OTHERS = {
     "FULL": "Write LEFT JOIN, which leaves out unmatched rows of the right table.",
 }
 """What to write instead of other joins."""
+_ALIASES = "Use aliases: FROM t AS a JOIN t AS b."
 _EQUALS = "Write ON a.x = b.y AND ..."
 _SUBQUERY = "Filter its table first: JOIN (SELECT * FROM b WHERE x IN (SELECT ...)) AS b ON ..."
 
@@ -44,21 +45,16 @@ class Names:
     """The meaning of a name in FROM: a subquery from WITH, else a table in the catalog."""
 
     catalog: Catalog
-    known: Mapping[str, Relation]
-    hidden: frozenset[str] = frozenset()
-    """Names of released tables, which stand for no rows."""
+    known: Mapping[str, Relation] = field(default_factory=dict)
+    above: Mapping[str, Above | None] = field(default_factory=dict)
+    """Released tables, which stand for no rows; None where they cannot be used."""
     stored: dict[str, Relation] = field(default_factory=dict)
     """The rows of tables in the catalog that were named by now."""
 
     def relation(self, name: str, schema: str = "") -> tuple[Relation, Table | None]:
         """What a name stands for, and the table of the catalog if it is one; a schema belongs to tables alone."""
-        if not schema and name.lower() in self.hidden:
-            refuse(
-                "released-numbers",
-                f"`{name}`",
-                "released numbers cannot be used where rows are counted.",
-                "Aggregate the rows first, and combine the results.",
-            )
+        if not schema and name.lower() in self.above:
+            refuse_released(f"`{name}`")
         if not schema and name.lower() in self.known:
             return self.known[name.lower()], None
         table = self.catalog.table(name)
@@ -68,14 +64,29 @@ class Names:
             self.stored[table.name] = all_rows(table)
         return self.stored[table.name], table
 
-    def adding(self, name: str, relation: Relation) -> Names:
+    def adding(self, name: str, meaning: Relation | Above) -> Names:
         """The same names and one more."""
-        return replace(self, known={**self.known, name.lower(): relation}, hidden=self.hidden - {name.lower()})
+        key = name.lower()
+        known = {other: relation for other, relation in self.known.items() if other != key}
+        above = {other: table for other, table in self.above.items() if other != key}
+        if isinstance(meaning, Above):
+            above[key] = meaning
+        else:
+            known[key] = meaning
+        return replace(self, known=known, above=above)
 
-    def hiding(self, name: str) -> Names:
-        """The same names, with one for a released table."""
-        known = {other: relation for other, relation in self.known.items() if other != name.lower()}
-        return replace(self, known=known, hidden=self.hidden | {name.lower()})
+    def rows_only(self) -> Names:
+        """The same names, where released tables cannot be used."""
+        return replace(self, above=dict.fromkeys(self.above)) if self.above else self
+
+
+def refuse_released(part: str) -> NoReturn:
+    refuse(
+        "released-numbers",
+        part,
+        "released numbers cannot be used where rows are counted.",
+        "Aggregate the rows first, and combine the results.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +101,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """What one SELECT reads: a relation, and the tables it was joined from."""
+    """The tables in FROM."""
 
-    relation: Relation
     parts: tuple[Scope, ...]
     shared: frozenset[str] = frozenset()
     """The columns of USING, which are the same on both sides."""
@@ -103,19 +113,29 @@ class Scopes:
         if node.table:
             scope = self.scope(node.table, part_of(node))
             _check_schema(node, scope)
-            known = scope.columns.get(name)
-            return column_of(self.relation, f"{node.table}.{node.name}") if known is None else known.expression
-        found = [part.columns[name].expression for part in self.parts if name in part.columns]
-        if not found:
-            return column_of(self.relation, node.name)
-        if any(other != found[0] for other in found[1:]) and name not in self.shared:
+            if name not in scope.columns:
+                self._refuse_column(f"{node.table}.{node.name}")
+            return scope.columns[name].expression
+        meanings = [part.columns[name].expression for part in self.parts if name in part.columns]
+        if not meanings:
+            self._refuse_column(node.name)
+        if name not in self.shared and len(set(meanings)) > 1:
             refuse(
                 "ambiguous",
                 f"`{node.name}`",
                 "several tables have a column with this name.",
                 f"Write table.{node.name}.",
             )
-        return found[0]
+        return meanings[0]
+
+    @property
+    def owner(self) -> str:
+        """What has the columns, for people."""
+        return "the subquery"
+
+    def _refuse_column(self, name: str) -> NoReturn:
+        names = {output.name: None for part in self.parts for output in part.columns.values()}
+        refuse("unknown-column", f"column `{name}`", f"{self.owner} has no such column.", nearest(name, names))
 
     def scope(self, table: str, what: str) -> Scope:
         """The table with this name."""
@@ -124,13 +144,13 @@ class Scopes:
             names = (name for part in self.parts for name in part.names)
             refuse("unknown-table", what, "that table is not in FROM.", nearest(table, names))
         if len(found) > 1:
-            refuse(
-                "duplicate-name",
-                what,
-                "several tables have this name.",
-                "Use aliases: FROM t AS a JOIN t AS b.",
-            )
+            refuse("duplicate-name", what, "several tables have this name.", _ALIASES)
         return found[0]
+
+    def check_apart(self, others: Iterable[Scope], what: str) -> None:
+        """Refuses tables that go by the same name."""
+        if any(part.names & other.names for part in self.parts for other in others):
+            refuse("duplicate-name", what, "two tables have the same name.", _ALIASES)
 
     def star(self, node: SqlNode) -> Iterator[Output]:
         """All columns, or all of one table; a column shared by both sides appears once."""
@@ -143,9 +163,16 @@ class Scopes:
                 yield output
             seen.setdefault(name, output.expression)
 
-    def refine(self, relation: Relation) -> Scopes:
-        """The same tables, filtered."""
-        return replace(self, relation=relation)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowScopes(Scopes):
+    """What one SELECT over rows reads: a relation, and the tables it was joined from."""
+
+    relation: Relation
+
+    @property
+    def owner(self) -> str:
+        return f"table `{self.relation.table.name}`" if isinstance(self.relation, Rows) else "the subquery"
 
 
 Body = Callable[[exp.Expr, Names], Relation]
@@ -168,7 +195,7 @@ def only_select(node: exp.Expr, what: str) -> exp.Select:
     return node
 
 
-def read_from(select: exp.Select, names: Names, body: Body) -> tuple[Scopes, list[SqlNode]]:
+def read_from(select: exp.Select, names: Names, body: Body) -> tuple[RowScopes, list[SqlNode]]:
     """What follows FROM, with its joins from left to right, and the conditions of WHERE that no join has taken."""
     source, where = select.args.get("from_"), select.args.get("where")
     if source is None:
@@ -181,7 +208,7 @@ def read_from(select: exp.Select, names: Names, body: Body) -> tuple[Scopes, lis
     return _chain(source.this, select.args.get("joins") or [], conditions, names, body), conditions
 
 
-def _chain(first: SqlNode, joins: list[exp.Join], conditions: list[SqlNode], names: Names, body: Body) -> Scopes:
+def _chain(first: SqlNode, joins: list[exp.Join], conditions: list[SqlNode], names: Names, body: Body) -> RowScopes:
     """A table and its joins. An equality that a comma join takes from the conditions of WHERE leaves them."""
     scopes = _one(first, names, body, alone=not joins)
     for node in joins:
@@ -189,14 +216,15 @@ def _chain(first: SqlNode, joins: list[exp.Join], conditions: list[SqlNode], nam
     return scopes
 
 
-def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> Scopes:
+def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> RowScopes:
     """One table or subquery. A table with an alias goes by both names, unless it is joined with others."""
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
         return _in_parentheses(node, names, body, alone=alone)
     if isinstance(node, exp.Subquery):
         check_modifiers(node)
         inner = body(node.this, names)
-        return Scopes(inner, (Scope(frozenset({_alias(node).lower()} - {""}), inner.columns),))
+        scope = Scope(frozenset({_alias(node).lower()} - {""}), inner.columns)
+        return RowScopes((scope,), relation=inner)
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         refuse(
             "unknown-table",
@@ -206,13 +234,12 @@ def _one(node: SqlNode, names: Names, body: Body, *, alone: bool) -> Scopes:
         )
     check_modifiers(node)
     (relation, table), alias = names.relation(node.name, node.db), _alias(node)
-    known = {alias or node.name, node.name} if alone else {alias or node.name}
-    return Scopes(
-        relation, (Scope(frozenset(name.lower() for name in known), relation.columns, None if alias else table),)
-    )
+    called = {alias or node.name, node.name} if alone else {alias or node.name}
+    scope = Scope(frozenset([name.lower() for name in called]), relation.columns, None if alias else table)
+    return RowScopes((scope,), relation=relation)
 
 
-def _in_parentheses(node: exp.Subquery, names: Names, body: Body, *, alone: bool) -> Scopes:
+def _in_parentheses(node: exp.Subquery, names: Names, body: Body, *, alone: bool) -> RowScopes:
     """(a JOIN b ON ...), whose tables keep their names; or AS c, which then is the name of all their columns."""
     check_modifiers(node)
     inside = node.this.copy()
@@ -238,16 +265,11 @@ def _alias(node: SqlNode) -> str:
         return ""
     check_modifiers(alias)
     if not isinstance(alias.this, exp.Identifier):
-        refuse(
-            "unsupported-clause",
-            f"FROM {part_of(node)}",
-            "the alias is not valid.",
-            "Write FROM table AS name.",
-        )
+        refuse("unsupported-clause", f"FROM {part_of(node)}", "the alias is not valid.", "Write FROM table AS name.")
     return node.alias
 
 
-def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names, body: Body) -> Scopes:
+def _join(left: RowScopes, node: exp.Join, conditions: list[SqlNode], names: Names, body: Body) -> RowScopes:
     check_modifiers(node)
     what = part_of(node)
     words = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
@@ -259,28 +281,27 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
         if words not in COMMAS:
             instead = _OTHERS.get(words[0] or words[1], "Write JOIN or LEFT JOIN with ON a.x = b.y, or USING (x).")
         refuse("unsupported-join", what, "only equality joins are supported.", instead)
-    if any(one.names & other.names for one in left.parts for other in right.parts):
-        refuse(
-            "duplicate-name",
-            what,
-            "two tables have the same name.",
-            "Use aliases: FROM t AS a JOIN t AS b.",
-        )
+    left.check_apart(right.parts, what)
     how = KINDS.get(words, "inner")
     first, second = rows_only(left.relation, what), rows_only(right.relation, what)
-    terms = [_term(term, left, right) for term in (terms_of(on, exp.And) if on is not None else taken)]
-    both = [term.node for term in terms if term.side == "both"]
+    pairs, only, both = list[tuple[Expression, Expression]](), list[tuple[str, Expression]](), list[SqlNode]()
+    for term in terms_of(on, exp.And) if on is not None else taken:
+        ends = _ends(term, left, right)
+        if "both" in ends:
+            both.append(term)
+        elif len(ends) == 2:
+            pairs.append((ends["left"], ends["right"]))
+        else:
+            only += ends.items()
     if both and how != "inner":
         refuse("unsupported-join", f"ON {part_of(both[0])}", *BOTH_SIDES)
-    pairs = [term.pair for term in terms if term.pair is not None]
     if not pairs and not using:
         refuse("unsupported-join", what, "only equality joins are supported.", _EQUALS)
     for name in using:
         column = exp.Column(this=name.copy())
         pairs.append((left.column(column), right.column(column)))
-    only = [(term.side, term.condition) for term in terms if term.condition is not None and term.side != "both"]
     if how in ("semi", "anti"):
-        return left.refine(_semi_join(first, second, pairs, only, how=how, what=what))
+        return replace(left, relation=_semi_join(first, second, pairs, only, how=how, what=what))
     first, second, more = filter_sides(first, second, only, how=how, what=f"ON {part_of(on)}" if on else what)
     conditions[:] = [term for term in conditions if all(term is not one for one in taken)]
     made = join(first, second, [*pairs, *more], how=how, what=what)
@@ -289,15 +310,10 @@ def _join(left: Scopes, node: exp.Join, conditions: list[SqlNode], names: Names,
     shown = {name: output for part in reversed(parts) for name, output in part.columns.items()}
     shared = left.shared | right.shared | {name.name.lower() for name in using}
     if how == "right" and using:
-        refuse(
-            "unsupported-join",
-            what,
-            "USING is only supported in JOIN and LEFT JOIN.",
-            "Write ON a.x = b.x.",
-        )
-    scopes = Scopes(Rows(made.table, shown, made.where), tuple(parts), shared)
+        refuse("unsupported-join", what, "USING is only supported in JOIN and LEFT JOIN.", "Write ON a.x = b.x.")
+    scopes = RowScopes(tuple(parts), shared, relation=Rows(made.table, shown, made.where))
     met = [read(term, _leaf(scopes.column)) for term in both]
-    return scopes.refine(filter_by(scopes.relation, met, lambda: f"ON {part_of(both[0])}"))
+    return replace(scopes, relation=filter_by(scopes.relation, met, lambda: f"ON {part_of(both[0])}"))
 
 
 def _semi_join(
@@ -323,50 +339,29 @@ def _semi_join(
     return filter_by(made, [kept], lambda: what)
 
 
-def _links(term: SqlNode, left: Scopes, right: Scopes) -> bool:
+def _links(term: SqlNode, left: RowScopes, right: RowScopes) -> bool:
     """True for an equality between columns of the left tables and columns of the right one."""
     if not isinstance(term, exp.EQ) or term.find(exp.Query):
         return False
-    return {_places(side, left, right) for side in (term.this, term.expression)} == {"left", "right"}
+    ends = [
+        {_sides_of(column, left, right) for column in side.find_all(exp.Column)}
+        for side in (term.this, term.expression)
+    ]
+    return ends in ([{"left"}, {"right"}], [{"right"}, {"left"}])
 
 
-def _places(node: SqlNode, left: Scopes, right: Scopes) -> str:
-    """The side to which all columns of a node belong; empty if there is no such side."""
-    found = {_place(column, left, right) for column in node.find_all(exp.Column)}
-    return found.pop() if len(found) == 1 else ""
-
-
-def _place(node: exp.Column, left: Scopes, right: Scopes) -> str:
-    table, name = node.table.lower(), node.name.lower()
-    sides = {
-        side: any(table in part.names if table else name in part.columns for part in scopes.parts)
-        for side, scopes in (("left", left), ("right", right))
-    }
-    return next((side for side, has in sides.items() if has), "") if sum(sides.values()) == 1 else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One condition of ON: an equality between both sides, or a condition over one side or both."""
-
-    node: SqlNode
-    side: str
-    pair: tuple[Expression, Expression] | None = None
-    condition: Expression | None = None
-
-
-def _term(node: SqlNode, left: Scopes, right: Scopes) -> Term:
-    """What a condition of ON says. One without columns belongs to the right side, as it does to the left."""
+def _ends(node: SqlNode, left: RowScopes, right: RowScopes) -> dict[str, Expression]:
+    """Both ends of an equality in ON, or the condition by its side: one without columns belongs to the right."""
     if isinstance(node, exp.EQ):
         check_modifiers(node)
-        found = dict(_with_side(part, left, right) for part in (node.this, node.expression))
-        if set(found) == {"left", "right"}:
-            return Term(node, "", pair=(found["left"], found["right"]))
+        ends = dict(_with_side(part, left, right) for part in (node.this, node.expression))
+        if set(ends) == {"left", "right"}:
+            return ends
     side, condition = _with_side(node, left, right)
-    return Term(node, side or "right", condition=condition)
+    return {side or "right": condition}
 
 
-def _with_side(node: SqlNode, left: Scopes, right: Scopes) -> tuple[str, Expression]:
+def _with_side(node: SqlNode, left: RowScopes, right: RowScopes) -> tuple[str, Expression]:
     """The expression, and the side whose columns it uses: both, or none if it is empty."""
     seen: set[str] = set()
 
@@ -390,11 +385,17 @@ def _leaf(column: Callable[[exp.Column], Expression]) -> SqlLeaf:
     return leaf
 
 
-def _side_of(node: exp.Column, left: Scopes, right: Scopes) -> str:
-    if node.table:
-        return "right" if any(node.table.lower() in part.names for part in right.parts) else "left"
-    name = node.name.lower()
-    sides = [any(name in part.columns for part in scopes.parts) for scopes in (left, right)]
-    if all(sides):
+def _side_of(node: exp.Column, left: RowScopes, right: RowScopes) -> str:
+    sides = _sides_of(node, left, right)
+    if sides == "both" and not node.table:
         refuse("ambiguous", f"`{node.name}`", "both tables have a column with this name.", f"Write table.{node.name}.")
-    return "right" if sides[1] else "left"
+    return "right" if sides in ("right", "both") else "left"
+
+
+def _sides_of(node: exp.Column, left: RowScopes, right: RowScopes) -> str:
+    """The side that has such a table, or such a column if none is named: left, right, both, or none if it is empty."""
+    table, name = node.table.lower(), node.name.lower()
+    first, second = (
+        any(table in part.names if table else name in part.columns for part in scopes.parts) for scopes in (left, right)
+    )
+    return "both" if first and second else "left" if first else "right" if second else ""

@@ -11,17 +11,16 @@ from lapwing.expressions.expression import Call, Column, Expression, Literal, Sl
 from lapwing.expressions.operators.base import PartText, call
 from lapwing.expressions.operators.casts import TRUTH_TO_INTEGER
 from lapwing.expressions.operators.logic import CASE
-from lapwing.expressions.phrases import name_text, units_text
+from lapwing.expressions.phrases import name_text, types_of, units_text
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
-from lapwing.expressions.type_errors import types_of
 from lapwing.expressions.types import Type
 from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.moments import MEAN
 from lapwing.plan.quantiles import QUANTILE
-from lapwing.plan.question import Order, Output, lifted
+from lapwing.plan.question import Output, lifted
 from lapwing.plan.total import COUNT_DISTINCT, COUNT_ROWS, COUNT_UNITS, COUNT_VALUES, SUM
-from lapwing.sql.relation import MOST_TOTAL, Aggregation, Rows, by_name, size_of
+from lapwing.sql.relation import Aggregation, Rows, by_name, check_size, size_of
 
 NULL = Literal(None, None)
 ONE = Literal(1, Type.INTEGER)
@@ -33,7 +32,7 @@ class Grouping:
     def __init__(self, rows: Rows, *, inside: bool = False) -> None:
         self.rows = rows
         self.inside = inside
-        """True inside a subquery, where the unit may be a key (per_unit.py)."""
+        """True inside a subquery, where the unit may be a key (derive.py)."""
         self.keys: dict[Expression, int] = {}
         """Keys and aggregates, each with its place."""
         self.aggregates: dict[Aggregate, int] = {}
@@ -73,19 +72,10 @@ class Grouping:
     def _grow(self, *expressions: Expression) -> None:
         """Limits the total size, so that every later step is fast."""
         self._size += size_of(expressions)
-        if self._size > MOST_TOTAL:
-            refuse(
-                "too-large",
-                "the question",
-                f"it expands to more than {MOST_TOTAL:,} parts.",
-                "Split it into smaller questions.",
-            )
+        check_size(self._size)
 
-    def groups(
-        self, outputs: Iterable[Output], having: Iterable[Expression] = (), order: Iterable[Order] = ()
-    ) -> Aggregation:
-        keys, aggregates = tuple(self.keys), tuple(self.aggregates)
-        return Aggregation(self.rows, keys, aggregates, by_name(outputs), tuple(having), tuple(order))
+    def groups(self, outputs: Iterable[Output]) -> Aggregation:
+        return Aggregation(self.rows, tuple(self.keys), tuple(self.aggregates), by_name(outputs))
 
 
 def slot_type(aggregate: Aggregate, *, per_unit: bool) -> Type:
@@ -147,12 +137,7 @@ def count_distinct(table: Table, counted: Expression, condition: Expression | No
         ):
             return Aggregate(COUNT_UNITS.name, (where(ONE, inside, part),))
     if any(isinstance(inner, Column) and inner.name == table.unit for inner in walk(counted)):
-        refuse(
-            "unit-as-value",
-            part(),
-            "it counts a function of the protected unit.",
-            f"Use {units_text(table.unit)}.",
-        )
+        refuse("unit-as-value", part(), "it counts a function of the protected unit.", f"Use {units_text(table.unit)}.")
     return of_values(COUNT_DISTINCT.name, counted, condition, part)
 
 
@@ -162,12 +147,7 @@ def of_values(name: str, argument: Expression, condition: Expression | None, par
     if name in (MEAN.name, SUM.name) and argument.type is Type.BOOLEAN:
         argument = call(TRUTH_TO_INTEGER, argument, part=part)
     if not counts and (argument.type is None or not argument.type.is_number):
-        refuse(
-            "wrong-type",
-            part(),
-            f"{types_of([argument])[:-1]}, and it only takes numbers.",
-            _of_numbers(argument),
-        )
+        refuse("wrong-type", part(), f"{types_of([argument])[:-1]}, and it only takes numbers.", _of_numbers(argument))
     return Aggregate(name, (argument if condition is None else where(argument, condition, part),))
 
 

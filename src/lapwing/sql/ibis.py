@@ -18,7 +18,7 @@ from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Catalog, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.question import Question
-from lapwing.sql.reader import MOST_PARTS
+from lapwing.sql.parse import MOST_PARTS
 from lapwing.sql.refusals import DIALECT, text_of
 from lapwing.sql.split import read_sql
 

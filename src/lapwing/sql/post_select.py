@@ -3,8 +3,8 @@
     from -> [attach scalars] -> keep (WHERE) -> fold (GROUP BY) -> keep (HAVING) -> over (windows) -> keep (QUALIFY)
          -> compute (SELECT) -> fold (DISTINCT) -> sort (ORDER BY) -> slice (LIMIT, OFFSET)
 
-Window functions and sub-queries are taken out of an expression before it is read: in their place stands a column whose
-name no analyst can write. What is left is read as any expression is, node by node from the same allow lists.
+Window functions and sub-queries become columns of their own: in an expression stands a `Slot` for each, which no
+aggregate has. What is left is read as any expression is, node by node from the same allow lists.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot
+from lapwing.expressions.expression import Column, Expression, Key, Literal, Slot
 from lapwing.expressions.operators.base import call
 from lapwing.expressions.operators.logic import CASE
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Type
 from lapwing.plan.postprocessed import Attach, Compute, FoldCall, KeepRows, Over, TableStep, WindowCall, WindowFrame
 from lapwing.plan.question import Output
+from lapwing.sql.nodes import NULL, SqlNode, SqlReader, is_whole
 from lapwing.sql.refusals import check_modifiers, part_of
-from lapwing.sql.sqlglot_nodes import NULL, SqlNode, is_whole
+from lapwing.sql.relation import Meanings
 
-MARK = "\0"
-"""Begins the names that stand for window functions and sub-queries: a question with this character is refused."""
 ONE = Literal(1, Type.INTEGER)
 
 FUNCTIONS: dict[type[SqlNode], str] = {
@@ -70,7 +69,6 @@ _SHARES = frozenset({"percent_rank", "cume_dist"})
 _NUMBERED = frozenset({"lag", "lead", "ntile", "nth_value"})
 MOST_ROWS_AWAY = 1_000_000
 
-ReadNode = Callable[[SqlNode], Expression]
 NewName = Callable[[], str]
 
 
@@ -104,51 +102,34 @@ class Builder:
 
 @dataclass(frozen=True, slots=True)
 class PendingWindow:
-    """A window function whose arguments are not columns yet."""
+    """A window function, and the expressions that are to become the columns it reads."""
 
-    name: str
-    function: str
+    call: WindowCall
     arguments: tuple[Expression, ...]
-    type: Type
     partition: tuple[Expression, ...]
     order: tuple[tuple[Expression, bool], ...]
-    frame: WindowFrame | None
-    number: int | None
-
-    def moved(self, there: Callable[[Expression], Expression]) -> PendingWindow:
-        """The same over other columns."""
-        return replace(
-            self,
-            arguments=tuple(map(there, self.arguments)),
-            partition=tuple(map(there, self.partition)),
-            order=tuple((there(e), descending) for e, descending in self.order),
-        )
 
 
-def put_windows(builder: Builder, pending: Sequence[PendingWindow]) -> None:
-    """The columns of these window functions."""
+def put_windows(builder: Builder, pending: Sequence[PendingWindow], there: Callable[[Expression], Expression]) -> None:
+    """The columns of these window functions. `there` gives an expression over the columns that the builder has."""
     if not pending:
         return
-    needed = [e for one in pending for e in (*one.arguments, *one.partition, *(by for by, _ in one.order))]
-    names = dict(zip(needed, builder.named(needed), strict=True))
-    calls = tuple(
-        WindowCall(
-            one.name,
-            one.function,
-            tuple(names[e] for e in one.arguments),
-            one.type,
-            tuple(names[e] for e in one.partition),
-            tuple((names[e], descending) for e, descending in one.order),
-            one.frame,
-            one.number,
+    needed = [e for window in pending for e in (*window.arguments, *window.partition, *(by for by, _ in window.order))]
+    names = dict(zip(needed, builder.named(list(map(there, needed))), strict=True))
+    calls = [
+        replace(
+            window.call,
+            arguments=tuple([names[e] for e in window.arguments]),
+            partition=tuple([names[e] for e in window.partition]),
+            order=tuple([(names[e], descending) for e, descending in window.order]),
         )
-        for one in pending
-    )
-    builder.step = Over(builder.step, calls)
-    builder.types |= {one.name: one.type for one in pending}
+        for window in pending
+    ]
+    builder.step = Over(builder.step, tuple(calls))
+    builder.types |= {call.name: call.type for call in calls}
 
 
-def read_window(node: exp.Window, named: dict[str, exp.Window], read: ReadNode, name: str) -> PendingWindow:
+def read_window(node: exp.Window, named: dict[str, exp.Window], read: SqlReader, name: str) -> PendingWindow:
     """A window function over released numbers; what is not in the table is refused."""
     node = _resolved(node, named)
     inner, condition = node.this, None
@@ -178,7 +159,8 @@ def read_window(node: exp.Window, named: dict[str, exp.Window], read: ReadNode, 
     by = tuple((read(term.this), bool(term.args.get("desc"))) for term in _terms(order))
     partition = tuple(read(part) for part in node.args.get("partition_by") or [])
     kind = _window_type(function, values)
-    return PendingWindow(name, function, values, kind, partition, by, _frame(node, by, function), number)
+    window = WindowCall(name, function, (), kind, frame=_frame(node, by, function), number=number)
+    return PendingWindow(window, values, partition, by)
 
 
 def _terms(order: SqlNode | None) -> list[SqlNode]:
@@ -191,7 +173,7 @@ def _terms(order: SqlNode | None) -> list[SqlNode]:
 def _resolved(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
     """The window with what a WINDOW clause says under its name."""
     allowed = {"this", "partition_by", "order", "spec", "over", "alias"}
-    if any(value and part not in allowed for part, value in node.args.items()):
+    if {part for part, value in node.args.items() if value} - allowed:
         refuse("unsupported-clause", part_of(node), "this form of OVER is not supported.", "Write OVER (ORDER BY x).")
     alias = node.args.get("alias")
     if alias is None:
@@ -281,14 +263,15 @@ def _end(spec: SqlNode, side: str, node: SqlNode) -> int | None:
     refuse("unsupported-clause", part_of(node), "this frame is not supported.", _ROWS)
 
 
-def read_fold(node: SqlNode, read: ReadNode, name: str) -> tuple[FoldCall, tuple[Expression, ...]]:
+def read_fold(node: SqlNode, read: SqlReader, name: str) -> tuple[FoldCall, tuple[Expression, ...]]:
     """An aggregate over released numbers, and its arguments, which are to become columns."""
     whole, condition = node, None
     if isinstance(node, exp.Filter):
         check_modifiers(node.expression)
         condition, node = read(node.expression.this), node.this
     if isinstance(node, exp.CountIf):
-        node, condition = exp.Count(this=exp.Star()), _both(read(node.this), condition, whole)
+        met = read(node.this)
+        node, condition = exp.Count(this=exp.Star()), met if condition is None else _where(met, condition, whole)
     function, level = FUNCTIONS.get(type(node), ""), None
     inner = node.this
     if isinstance(node, exp.WithinGroup) and isinstance(inner, exp.PercentileCont):
@@ -296,7 +279,7 @@ def read_fold(node: SqlNode, read: ReadNode, name: str) -> tuple[FoldCall, tuple
         function, level, inner = "quantile_cont", _share(inner.this, whole), node.expression.expressions[0].this
     elif function == "quantile_cont":
         level = _share(node.expression, whole)
-    if not function:
+    if not function or (condition is not None and function in ("arg_max", "arg_min", "any_value")):
         refuse(
             "unsupported-function",
             part_of(whole),
@@ -339,10 +322,6 @@ def _fold_type(function: str, values: tuple[Expression, ...]) -> Type:
     return Type.REAL
 
 
-def _both(first: Expression, second: Expression | None, node: SqlNode) -> Expression:
-    return first if second is None else call(CASE, second, first, NULL, part=lambda: part_of(node))
-
-
 def _where(value: Expression, condition: Expression, node: SqlNode) -> Expression:
     return call(CASE, condition, value, NULL, part=lambda: part_of(node))
 
@@ -352,19 +331,7 @@ def require_number(value: Expression, node: SqlNode) -> None:
         refuse("wrong-type", part_of(node), "it only takes numbers.", "Use a numeric column.")
 
 
-def to_columns(
-    expression: Expression, keys: Sequence[str], slots: Sequence[str], marks: Mapping[int, Expression]
-) -> Expression:
-    """An expression over keys and aggregates as one over columns."""
-    match expression:
-        case Key(index=index, type=kind):
-            return Column(keys[index], kind)
-        case Slot(index=index) if index in marks:
-            return to_columns(marks[index], keys, slots, marks)
-        case Slot(index=index, type=kind):
-            return Column(slots[index], kind)
-        case Call(arguments=arguments):
-            moved = tuple(to_columns(argument, keys, slots, marks) for argument in arguments)
-            return replace(expression, arguments=moved)
-        case _:
-            return expression
+def columns_for(keys: Sequence[str], slots: Sequence[str], types: Mapping[str, Type]) -> Meanings:
+    """The columns that keys and aggregates are in, by what they are above the aggregation."""
+    meanings: Meanings = {Key(i, types[name]): Column(name, types[name]) for i, name in enumerate(keys)}
+    return {**meanings, **{Slot(i, types[name]): Column(name, types[name]) for i, name in enumerate(slots)}}

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from sqlglot import TokenType, exp
 
 from lapwing.expressions.refusal import refuse
+from lapwing.sql.nodes import SqlNode
 from lapwing.sql.refusals import part_of
-from lapwing.sql.sqlglot_nodes import SqlNode
 
 SPELLINGS: dict[str, str] = {
     "!": "NOT c",
@@ -133,7 +133,8 @@ def bind(parts: Sequence[exp.Expr]) -> None:
         if type(node) in _TERMS and not is_inner:
             _rebind(node)
     for node in nodes:
-        _check(node)
+        if type(node) in LEVELS:
+            _check(node, LEVELS[type(node)])
 
 
 def _rebind(root: SqlNode) -> None:
@@ -187,11 +188,8 @@ def _apply(waiting: list[SqlNode], stack: list[SqlNode]) -> None:
     stack.append(operator)
 
 
-def _check(node: SqlNode) -> None:
+def _check(node: SqlNode, level: int) -> None:
     """Refuses a node whose operands, without parentheses, DuckDB would bind differently."""
-    level = LEVELS.get(type(node))
-    if level is None:
-        return
     left, right = node.this, node.args.get("expression")
     if level in (_NOT, _MINUS):
         fits = _level(left) >= level

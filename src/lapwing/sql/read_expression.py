@@ -14,9 +14,8 @@ from lapwing.expressions.operators import dates, logic, numbers
 from lapwing.expressions.operators import text as texts
 from lapwing.expressions.operators.base import call, join_terms
 from lapwing.expressions.operators.buckets import bucket_label, bucket_number, equal_edges
-from lapwing.expressions.operators.casts import convert
-from lapwing.expressions.operators.date_texts import day_name, month_name
-from lapwing.expressions.operators.patterns import REGEXP_MATCHES
+from lapwing.expressions.operators.casts import convert, day_name, month_name
+from lapwing.expressions.operators.text import REGEXP_MATCHES
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.types import Type, type_of
 from lapwing.sql.date_parts import (
@@ -32,10 +31,23 @@ from lapwing.sql.date_parts import (
     subtract,
     truncate,
 )
+from lapwing.sql.nodes import (
+    NULL,
+    WHOLE,
+    ZERO,
+    Apply,
+    ReadForm,
+    SqlLeaf,
+    SqlNode,
+    SqlReader,
+    bare,
+    is_semi_join,
+    terms_of,
+)
 from lapwing.sql.refusals import NODES, check_modifiers, part_of, refuse_node
-from lapwing.sql.sqlglot_nodes import NULL, WHOLE, ZERO, SqlLeaf, SqlNode, SqlReader, bare, is_semi_join, terms_of
 
-EMPTY = Literal("", Type.TEXT)
+EMPTY, ONE, TWO = Literal("", Type.TEXT), Literal(1, Type.INTEGER), Literal(2, Type.INTEGER)
+PI, DEGREES, RADIANS = (Literal(Fraction(repr(x)), Type.REAL) for x in (math.pi, 180 / math.pi, math.pi / 180))
 
 PLAIN: dict[type[SqlNode], tuple[Operator, tuple[str, ...]]] = {
     exp.EQ: (logic.EQUAL, ("this", "expression")),
@@ -101,30 +113,35 @@ TYPES = {
 """The types a value can be cast to."""
 
 
-def read(node: SqlNode, leaf: SqlLeaf) -> Expression:
-    """Reads a node and everything below it."""
-    if is_semi_join(node):
+NODES_ABOVE = (exp.Window, exp.Subquery, exp.Grouping, exp.IgnoreNulls, exp.ArgMax, exp.ArgMin, exp.AnyValue)
+"""Nodes that may be read over released numbers only."""
+ReadAbove = Callable[[SqlNode], Expression | None]
+
+
+def read(node: SqlNode, leaf: SqlLeaf, above: ReadAbove | None = None) -> Expression:
+    """Reads a node and everything below it; `above` reads those of `NODES_ABOVE` that it has a meaning for."""
+    if isinstance(node, exp.In | exp.Exists) and is_semi_join(node):
         return leaf(node)
+    if above is not None and isinstance(node, NODES_ABOVE) and (meaning := above(node)) is not None:
+        return meaning
     plain, form = PLAIN.get(type(node)), FORMS.get(type(node))
     is_leaf = isinstance(node, exp.Column | exp.AggFunc | exp.Filter | exp.WithinGroup)
     if type(node) in NODES or not (plain or form or is_leaf):
         refuse_node(node)
     check_modifiers(node)
-    inner = partial(read, leaf=leaf)
-    if plain is not None:
-        operator, names = plain
-        arguments = [inner(part) for name in names for part in _as_list(node.args.get(name))]
-        return call(operator, *arguments, part=lambda: part_of(node))
-    if form is None:
+    if not (plain or form):
         return leaf(node)
-    return form(node, inner)
+    inner, apply = partial(read, leaf=leaf, above=above), partial(call, part=partial(part_of, node))
+    if form is not None:
+        return form(node, inner, apply)
+    operator, names = plain or PLAIN[type(node)]
+    arguments: list[Expression] = []
+    for part in map(node.args.get, names):
+        arguments += map(inner, part) if isinstance(part, list) else [] if part is None else [inner(part)]
+    return apply(operator, *arguments)
 
 
-def _as_list(part: SqlNode | list[SqlNode] | None) -> list[SqlNode]:
-    return [] if part is None else part if isinstance(part, list) else [part]
-
-
-def _chain(node: SqlNode, inner: SqlReader) -> Expression:
+def _chain(node: SqlNode, inner: SqlReader, _: Apply) -> Expression:
     operator = logic.AND if isinstance(node, exp.And) else logic.OR
     return join_terms(operator, [inner(term) for term in terms_of(node, type(node))], part=lambda: part_of(node))
 
@@ -142,25 +159,24 @@ def read_number(text: str) -> Literal:
     return Literal(Fraction(repr(value)), Type.REAL)
 
 
-def _constant(node: SqlNode, _: SqlReader) -> Expression:
+def _constant(node: SqlNode, *_: object) -> Expression:
     return Literal(node.name, Type.TEXT) if node.args.get("is_string") else read_number(node.name)
 
 
-def _negate(node: SqlNode, inner: SqlReader) -> Expression:
+def _negate(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     value = inner(node.this)
     if isinstance(value, Literal) and isinstance(value.value, int | Fraction) and not isinstance(value.value, bool):
         return Literal(-value.value, value.type)
-    return call(numbers.SUBTRACT, ZERO, value, part=lambda: part_of(node))
+    return apply(numbers.SUBTRACT, ZERO, value)
 
 
-def _is(node: SqlNode, inner: SqlReader) -> Expression:
-    value, other = inner(node.this), bare(node.expression)
-    apply = partial(call, part=lambda: part_of(node))
-    match other:
+def _is(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
+    value = inner(node.this)
+    match bare(node.expression):
         case exp.Null():
             return apply(logic.IS_NULL, value)
-        case exp.Boolean():
-            return apply(logic.NOT, apply(logic.DISTINCT, value, Literal(bool(other.this), Type.BOOLEAN)))
+        case exp.Boolean() as truth:
+            return apply(logic.NOT, apply(logic.DISTINCT, value, Literal(bool(truth.this), Type.BOOLEAN)))
         case _:
             refuse(
                 "wrong-argument",
@@ -170,19 +186,12 @@ def _is(node: SqlNode, inner: SqlReader) -> Expression:
             )
 
 
-def _same(node: SqlNode, inner: SqlReader) -> Expression:
-    apply = partial(call, part=lambda: part_of(node))
-    return apply(logic.NOT, apply(logic.DISTINCT, inner(node.this), inner(node.expression)))
-
-
-def _between(node: SqlNode, inner: SqlReader) -> Expression:
-    apply = partial(call, part=lambda: part_of(node))
+def _between(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     value, low, high = (inner(node.args[name]) for name in ("this", "low", "high"))
     return apply(logic.AND, apply(logic.AT_LEAST, value, low), apply(logic.AT_MOST, value, high))
 
 
-def _case(node: SqlNode, inner: SqlReader) -> Expression:
-    apply = partial(call, part=lambda: part_of(node))
+def _case(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     subject = None if node.this is None else inner(node.this)
     arguments = []
     for branch in node.args["ifs"]:
@@ -194,13 +203,13 @@ def _case(node: SqlNode, inner: SqlReader) -> Expression:
     return apply(logic.CASE, *arguments, NULL if default is None else inner(default))
 
 
-def _if(node: SqlNode, inner: SqlReader) -> Expression:
+def _if(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     false = node.args.get("false")
     otherwise = NULL if false is None else inner(false)
-    return call(logic.CASE, inner(node.this), inner(node.args["true"]), otherwise, part=lambda: part_of(node))
+    return apply(logic.CASE, inner(node.this), inner(node.args["true"]), otherwise)
 
 
-def _cast(node: SqlNode, inner: SqlReader) -> Expression:
+def _cast(node: SqlNode, inner: SqlReader, _: Apply) -> Expression:
     kind = TYPES.get(node.args["to"].this)
     if kind is None:
         known = "INTEGER, DOUBLE, TEXT, BOOLEAN, DATE or TIMESTAMP"
@@ -213,49 +222,31 @@ def _cast(node: SqlNode, inner: SqlReader) -> Expression:
     return convert(inner(node.this), kind, part=lambda: part_of(node))
 
 
-def _like(node: SqlNode, inner: SqlReader) -> Expression:
-    apply = partial(call, part=lambda: part_of(node))
+def _like(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     operator = texts.LIKE if isinstance(node, exp.Like) else texts.ILIKE
-    found = apply(operator, inner(node.this), inner(node.expression))
-    return apply(logic.NOT, found) if node.args.get("negate") else found
+    like = apply(operator, inner(node.this), inner(node.expression))
+    return apply(logic.NOT, like) if node.args.get("negate") else like
 
 
-def _log(node: SqlNode, inner: SqlReader) -> Expression:
+def _log(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     base, value = (node.this, node.expression) if node.args.get("expression") else (None, node.this)
     operator = {None: numbers.LOG10, "10": numbers.LOG10, "2": numbers.LOG2}.get(base and base.name)
     if operator is None:
         refuse("wrong-argument", part_of(node), "only the bases e, 2 and 10 are supported.", "Write LN(x) / LN(3).")
-    return call(operator, inner(value), part=lambda: part_of(node))
+    return apply(operator, inner(value))
 
 
-def _quotient(node: SqlNode, inner: SqlReader) -> Expression:
-    return _drop_decimals(
-        call(numbers.DIVIDE, inner(node.this), inner(node.expression), part=lambda: part_of(node)), node
-    )
-
-
-def _trunc(node: SqlNode, inner: SqlReader) -> Expression:
-    return _drop_decimals(inner(node.this), node)
-
-
-def _drop_decimals(value: Expression, node: SqlNode) -> Expression:
+def _drop_decimals(value: Expression, apply: Apply) -> Expression:
     """The number without its fraction."""
-    apply = partial(call, part=lambda: part_of(node))
     return apply(numbers.MULTIPLY, apply(numbers.SIGN, value), apply(numbers.FLOOR, apply(numbers.ABS, value)))
 
 
-def _trim(node: SqlNode, inner: SqlReader) -> Expression:
+def _trim(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     operator = {"LEADING": texts.LTRIM, "TRAILING": texts.RTRIM}.get(str(node.args.get("position")), texts.TRIM)
-    return call(operator, inner(node.this), part=lambda: part_of(node))
+    return apply(operator, inner(node.this))
 
 
-def _left(node: SqlNode, inner: SqlReader) -> Expression:
-    first = Literal(1, Type.INTEGER)
-    return call(texts.SUBSTRING, inner(node.this), first, inner(node.expression), part=lambda: part_of(node))
-
-
-def _concat(node: SqlNode, inner: SqlReader) -> Expression:
-    apply = partial(call, part=lambda: part_of(node))
+def _concat(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     written = [convert(term, Type.TEXT, part=lambda: part_of(node)) for term in map(inner, node.expressions)]
     terms = [term if isinstance(term, Literal) else apply(logic.COALESCE, term, EMPTY) for term in written]
     if not terms:
@@ -263,22 +254,7 @@ def _concat(node: SqlNode, inner: SqlReader) -> Expression:
     return join_terms(texts.JOIN, [EMPTY if term == NULL else term for term in terms], part=lambda: part_of(node))
 
 
-def _pi(_node: SqlNode, _: SqlReader) -> Expression:
-    return Literal(Fraction(repr(math.pi)), Type.REAL)
-
-
-def _scaled(factor: float) -> Callable[[SqlNode, SqlReader], Expression]:
-    """DEGREES and RADIANS."""
-    constant = Literal(Fraction(repr(factor)), Type.REAL)
-    return lambda node, inner: call(numbers.MULTIPLY, inner(node.this), constant, part=lambda: part_of(node))
-
-
-def _day(node: SqlNode, inner: SqlReader) -> Expression:
-    """DATE(t)."""
-    return convert(inner(node.this), Type.DATE, part=lambda: part_of(node))
-
-
-def _width_bucket(node: SqlNode, inner: SqlReader) -> Expression:
+def _width_bucket(node: SqlNode, inner: SqlReader, _: Apply) -> Expression:
     limits = [node.args[name] for name in ("min_value", "max_value", "num_buckets") if node.args.get(name) is not None]
     value = inner(node.this)
     return bucket_number(value, _edges(node, value, limits, inner), part=lambda: part_of(node))
@@ -290,11 +266,10 @@ def _edges(node: SqlNode, value: Expression, limits: list[SqlNode], inner: SqlRe
         case [] if isinstance(value, Column) and value.edges:
             return [Literal(edge, type_of(edge)) for edge in value.edges]
         case []:
-            why = "it has no edges, and none are declared for its argument."
             refuse(
                 "wrong-argument",
                 part_of(node),
-                why,
+                "it has no edges, and none are declared for its argument.",
                 "Write BUCKET(x, [0, 18, 65]), or have the steward declare `edges` for the column.",
             )
         case [exp.Array() as array]:
@@ -309,7 +284,7 @@ def _edges(node: SqlNode, value: Expression, limits: list[SqlNode], inner: SqlRe
     )
 
 
-def _function(node: SqlNode, inner: SqlReader) -> Expression:
+def _function(node: SqlNode, inner: SqlReader, apply: Apply) -> Expression:
     """Functions for which the parser has no node class."""
     name, arguments = str(node.this).lower(), node.expressions
     match name, arguments:
@@ -317,30 +292,32 @@ def _function(node: SqlNode, inner: SqlReader) -> Expression:
             read = inner(value)
             return bucket_label(read, _edges(node, read, limits, inner), part=lambda: part_of(node))
         case "clip", [value, low, high]:
-            return call(numbers.CLIP, inner(value), inner(low), inner(high), part=lambda: part_of(node))
+            return apply(numbers.CLIP, inner(value), inner(low), inner(high))
         case "date_part" | "datepart", [exp.Literal() as part, value]:
-            return date_part(node, part, value, inner)
+            return date_part(node, part, value, inner, apply)
         case "weekday", [value]:
-            return call(dates.DAY_OF_WEEK, inner(value), part=lambda: part_of(node))
+            return apply(dates.DAY_OF_WEEK, inner(value))
         case "suffix" | "ends_with", [value, end]:
-            return call(texts.ENDS_WITH, inner(value), inner(end), part=lambda: part_of(node))
+            return apply(texts.ENDS_WITH, inner(value), inner(end))
         case "prefix", [value, start]:
-            return call(texts.STARTS_WITH, inner(value), inner(start), part=lambda: part_of(node))
+            return apply(texts.STARTS_WITH, inner(value), inner(start))
         case "square", [value]:
-            return call(numbers.POWER, inner(value), Literal(2, Type.INTEGER), part=lambda: part_of(node))
+            return apply(numbers.POWER, inner(value), TWO)
     refuse_node(node)
 
 
-FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
-    exp.Paren: lambda node, inner: inner(bare(node)),
+FORMS: dict[type[SqlNode], ReadForm] = {
+    exp.Paren: lambda node, inner, _: inner(bare(node)),
     exp.Literal: _constant,
-    exp.Boolean: lambda node, _: Literal(bool(node.this), Type.BOOLEAN),
-    exp.Null: lambda _node, _: NULL,
+    exp.Boolean: lambda node, *_: Literal(bool(node.this), Type.BOOLEAN),
+    exp.Null: lambda *_: NULL,
     exp.Neg: _negate,
     exp.And: _chain,
     exp.Or: _chain,
     exp.Is: _is,
-    exp.NullSafeEQ: _same,
+    exp.NullSafeEQ: lambda node, inner, apply: apply(
+        logic.NOT, apply(logic.DISTINCT, inner(node.this), inner(node.expression))
+    ),
     exp.Between: _between,
     exp.Case: _case,
     exp.If: _if,
@@ -360,20 +337,22 @@ FORMS: dict[type[SqlNode], Callable[[SqlNode, SqlReader], Expression]] = {
     exp.DateFromParts: made_date,
     exp.TimestampFromParts: made_date,
     exp.Log: _log,
-    exp.IntDiv: _quotient,
-    exp.Trunc: _trunc,
+    exp.IntDiv: lambda node, inner, apply: _drop_decimals(
+        apply(numbers.DIVIDE, inner(node.this), inner(node.expression)), apply
+    ),
+    exp.Trunc: lambda node, inner, apply: _drop_decimals(inner(node.this), apply),
     exp.Trim: _trim,
     exp.WidthBucket: _width_bucket,
-    exp.Left: _left,
+    exp.Left: lambda node, inner, apply: apply(texts.SUBSTRING, inner(node.this), ONE, inner(node.expression)),
     exp.Concat: _concat,
     exp.DayOfWeekIso: iso_weekday,
-    exp.Dayname: lambda node, inner: day_name(inner(node.this), part=lambda: part_of(node)),
-    exp.Monthname: lambda node, inner: month_name(inner(node.this), part=lambda: part_of(node)),
+    exp.Dayname: lambda node, inner, _: day_name(inner(node.this), part=partial(part_of, node)),
+    exp.Monthname: lambda node, inner, _: month_name(inner(node.this), part=partial(part_of, node)),
     exp.TimeToStr: strftime,
-    exp.Pi: _pi,
-    exp.Degrees: _scaled(180 / math.pi),
-    exp.Radians: _scaled(math.pi / 180),
-    exp.Date: _day,
+    exp.Pi: lambda *_: PI,
+    exp.Degrees: lambda node, inner, apply: apply(numbers.MULTIPLY, inner(node.this), DEGREES),
+    exp.Radians: lambda node, inner, apply: apply(numbers.MULTIPLY, inner(node.this), RADIANS),
+    exp.Date: lambda node, inner, _: convert(inner(node.this), Type.DATE, part=partial(part_of, node)),
     exp.Anonymous: _function,
 }
 """Nodes that need special handling."""

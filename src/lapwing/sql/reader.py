@@ -1,28 +1,23 @@
 """Reads SQL: SELECTs over private tables, node type by node type.
 
-sqlglot only parses. What is not in the tables of read_expression.py is refused, and so is any modifier of a node
+What is not in the tables of read_expression.py is refused, and so is any modifier of a node
 that is not listed for it (refusals.py); the analyst's text never reaches an engine.
 """
 
 from __future__ import annotations
 
-import logging
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, partial
-from itertools import islice
+from functools import partial
+from itertools import starmap
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from lapwing.errors import Code, Refused
 from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.expression import Expression, Literal
 from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.types import Type
-from lapwing.plan.aggregates import FUNCTIONS
 from lapwing.plan.moments import (
     CORRELATION,
     COVARIANCE,
@@ -37,16 +32,13 @@ from lapwing.plan.moments import (
 )
 from lapwing.plan.question import Order, Output
 from lapwing.plan.total import COUNT_VALUES, SUM
-from lapwing.quiet import quiet
 from lapwing.sql import grouping
-from lapwing.sql.aliases import gather_grouping_sets, rename_aggregates
-from lapwing.sql.from_clause import Body, Names, Scopes, read_from
+from lapwing.sql.derive import is_per_unit, per_unit
+from lapwing.sql.from_clause import Body, Names, RowScopes, read_from
 from lapwing.sql.grouping import Grouping
-from lapwing.sql.naming import names_of
-from lapwing.sql.per_unit import is_per_unit, per_unit
-from lapwing.sql.precedence import bind, check_is, check_spellings, read_top
-from lapwing.sql.read_expression import read
-from lapwing.sql.refusals import CLAUSES, DIALECT, check_modifiers, part_of, refuse_node
+from lapwing.sql.nodes import SqlNode, SqlReader, is_semi_join, is_whole, names_of, terms_of
+from lapwing.sql.read_expression import ReadAbove, read
+from lapwing.sql.refusals import CLAUSES, check_modifiers, part_of, refuse_node
 from lapwing.sql.relation import (
     Aggregation,
     Relation,
@@ -57,11 +49,6 @@ from lapwing.sql.relation import (
     sorted_by,
 )
 from lapwing.sql.semi_joins import Members, read_semi_joins
-from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join, is_whole, terms_of
-
-MOST_CHARACTERS = 50_000
-MOST_PARTS = 5_000
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 AGGREGATES: dict[type[SqlNode], str] = {
     exp.Count: COUNT_VALUES.name,
@@ -87,78 +74,15 @@ PAIRS: dict[type[SqlNode], str] = {
 LEVELS: dict[type[SqlNode], Fraction] = {exp.Min: Fraction(0), exp.Median: Fraction(1, 2), exp.Max: Fraction(1)}
 """Quantiles with their own name."""
 
-StarColumns = Callable[[SqlNode], Iterable[tuple[str, Expression]]]
-"""The columns that a star stands for, with their names."""
-
-
-def parse(text: str) -> exp.Expr:
-    """The one statement of a text, as the parser has it; raises Refused.
-
-    A question that is refused is read several times, so the last ones are remembered. Nothing may change the tree.
-    """
-    found = _parsed(text)
-    return refuse(*found) if isinstance(found, tuple) else found
-
-
-@lru_cache(maxsize=16)
-def _parsed(text: str) -> exp.Expr | tuple[Code, str, str, str]:
-    try:
-        return _parse(text)
-    except Refused as error:
-        return error.code, error.part, error.why, error.instead
-
-
-def _parse(text: str) -> exp.Expr:
-    if _SURROGATE.search(text, 0, MOST_CHARACTERS):
-        refuse(
-            "unreadable-characters",
-            "the question",
-            "it contains invalid characters.",
-            "Use plain Unicode.",
-        )
-    if len(text) > MOST_CHARACTERS:
-        refuse("too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Shorten it.")
-    if "\0" in text:
-        refuse(
-            "unreadable-characters",
-            "the question",
-            "it contains a null character.",
-            "Remove the null character.",
-        )
-    try:
-        tokens = DIALECT.tokenize(text)
-        check_spellings(tokens)
-        read_top(tokens)
-        with quiet(logging.getLogger("sqlglot")):
-            statements = DIALECT.parser().parse(tokens, text)
-    except RecursionError:
-        raise
-    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
-        where = getattr(error, "errors", None) or [{}]
-        line, column = where[0].get("line"), where[0].get("col")
-        at = f" near line {line}, column {column}" if line else ""
-        quotes = ' Names go in double quotes: "my column".' if "`" in text or "[" in text else ""
-        refuse("syntax", "the question", f"it is not valid SQL{at}.", f"Write one SELECT statement.{quotes}")
-    written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
-    if len(written) != 1:
-        many = f"it contains {len(written)} statements." if written else "it is empty."
-        refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
-    statement = written[0]
-    parts = list(islice(statement.walk(), MOST_PARTS + 1))
-    if len(parts) > MOST_PARTS:
-        refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
-    bind(parts)
-    check_is(tokens, text)
-    rename_aggregates(parts)
-    gather_grouping_sets(parts)
-    return statement
+StarColumns = Callable[[SqlNode], Iterable[Output]]
+"""The columns that a star stands for."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectSource:
     """What one SELECT reads."""
 
-    scopes: Scopes
+    scopes: RowScopes
     members: Members
     """The conditions of its semi-joins."""
 
@@ -182,10 +106,6 @@ class SelectSource:
                 "Move it out.",
             )
         return self.scopes.column(node)
-
-    def star(self, node: SqlNode) -> Iterator[tuple[str, Expression]]:
-        """The columns that a star stands for."""
-        return ((output.name, output.expression) for output in self.scopes.star(node))
 
 
 def read_select(select: exp.Select, names: Names, body: Body, *, inside: bool) -> Relation:
@@ -217,7 +137,7 @@ def read_source(select: exp.Select, names: Names, body: Body) -> SelectSource:
     if where is not None:
         conditions = [read(term, source.column) for term in terms]
         relation = filter_by(relation, conditions, lambda: f"WHERE {part_of(where.this)}")
-    return replace(source, scopes=source.scopes.refine(relation))
+    return replace(source, scopes=replace(source.scopes, relation=relation))
 
 
 def aggregates(select: exp.Select) -> bool:
@@ -237,7 +157,7 @@ def select_columns(select: exp.Select, star: StarColumns) -> Iterator[tuple[str,
         inner = node.this if isinstance(node, exp.Alias) else node
         written = inner.this if isinstance(inner, exp.Column) else inner
         if isinstance(written, exp.Star):
-            yield from _not_excluded(written, list(star(inner)))
+            yield from _not_excluded(written, [(output.name, output.expression) for output in star(inner)])
         else:
             yield name, inner
 
@@ -260,49 +180,54 @@ def _plain(select: exp.Select, source: SelectSource) -> Relation:
     """A SELECT without aggregates, row by row or group by group."""
     outputs = (
         Output(name, read(node, source.column) if isinstance(node, exp.Expression) else node)
-        for name, node in select_columns(select, source.star)
+        for name, node in select_columns(select, source.scopes.star)
     )
     return project(source.relation, outputs)
 
 
 def _order(select: exp.Select, source: SelectSource, relation: Relation) -> Relation:
     """The relation, sorted and limited by ORDER BY and LIMIT."""
-    order = select.args.get("order")
-    if order is not None and isinstance(relation, Rows):
-        return sorted_by(relation, ())  # refuses
-    if order is not None:
-        known = known_outputs([(output.name, output.expression) for output in relation.columns.values()])
-        terms = [(output_of(node.this, *known) or read(node.this, source.column), node) for node in sorting(order)]
-        relation = sorted_by(relation, tuple(Order(by, bool(node.args.get("desc"))) for by, node in terms))
+    if select.args.get("order") is not None:
+        if isinstance(relation, Rows):
+            return sorted_by(relation, ())  # refuses
+        outputs = [(output.name, output.expression) for output in relation.columns.values()]
+        by = sorting(select, outputs, lambda node: read(node, source.column))
+        relation = sorted_by(relation, tuple([Order(*term) for term in by]))
     limit = limit_of(select)
     return relation if limit is None else limit_to(relation, limit)
 
 
-def sorting(order: SqlNode) -> list[SqlNode]:
+def sorting(
+    query: exp.Expr, outputs: Sequence[tuple[str, Expression]], other: SqlReader
+) -> list[tuple[Expression, bool]]:
+    """What ORDER BY sorts by, and whether descending. A name or number is an output column; `other` reads the rest."""
+    order = query.args.get("order")
+    if order is None:
+        return []
     check_modifiers(order)
-    for node in order.expressions:
-        check_modifiers(node)
-    return list(order.expressions)
+    named = {name.lower(): expression for name, expression in reversed(outputs)}
+    terms = []
+    for term in order.expressions:
+        check_modifiers(term)
+        node, output = term.this, None
+        if is_whole(node):
+            if not 1 <= int(node.name) <= len(outputs):
+                why = f"the answer has {len(outputs)} columns."
+                refuse("wrong-argument", f"ORDER BY {int(node.name)}", why, "Use the column's name.")
+            output = outputs[int(node.name) - 1][1]
+        elif isinstance(node, exp.Column) and not node.table:
+            output = named.get(node.name.lower())
+        terms.append((other(node) if output is None else output, bool(term.args.get("desc"))))
+    return terms
 
 
-def known_outputs(outputs: Sequence[tuple[str, Expression]]) -> tuple[list[Expression], dict[str, Expression]]:
-    """The output columns by place, and by lower-case name."""
-    return [e for _, e in outputs], {name.lower(): e for name, e in reversed(outputs)}
-
-
-def output_of(node: SqlNode, outputs: Sequence[Expression], named: Mapping[str, Expression]) -> Expression | None:
-    """The output column that a name or number in ORDER BY refers to."""
-    if is_whole(node):
-        place = int(node.name)
-        if not 1 <= place <= len(outputs):
-            refuse(
-                "wrong-argument",
-                f"ORDER BY {place}",
-                f"the answer has {len(outputs)} columns.",
-                "Use the column's name.",
-            )
-        return outputs[place - 1]
-    return named.get(node.name.lower()) if isinstance(node, exp.Column) and not node.table else None
+def conditions_of(select: exp.Select, clause: str, inner: SqlReader) -> list[Expression]:
+    """The conditions of WHERE, HAVING or QUALIFY, all of which must hold."""
+    node = select.args.get(clause)
+    if node is None:
+        return []
+    check_modifiers(node)
+    return [inner(term) for term in terms_of(node.this, exp.And)]
 
 
 class AggregationReader:
@@ -313,28 +238,19 @@ class AggregationReader:
         self.grouping = Grouping(rows, inside=inside)
         self.outputs: dict[str, Expression] = {}
         self._written: dict[str, SqlNode | Expression] | None = None
-        self.stands_for: Callable[[SqlNode], Expression | None] = lambda _: None
-        """What a column stands for that is no column of the source, if it does."""
 
     def groups(self) -> Aggregation:
-        outputs = tuple(Output(name, self.above(node)) for name, node in self._shown())
-        self.outputs = {output.name.lower(): output.expression for output in outputs}
-        having = self.select.args.get("having")
-        conditions: list[Expression] = []
-        if having is not None:
-            check_modifiers(having)
-            conditions = [self.above(term) for term in terms_of(having.this, exp.And)]
-        order = self.select.args.get("order")
-        terms = [] if order is None else sorting(order)
-        known = known_outputs([(output.name, output.expression) for output in outputs])
-        by = [(output_of(node.this, *known) or self.above(node.this), bool(node.args.get("desc"))) for node in terms]
-        groups = filter_by(self.grouping.groups(outputs), conditions, lambda: "HAVING")
-        groups = sorted_by(groups, tuple(Order(*term) for term in by))
+        outputs = [(name, self.above(node)) for name, node in self.shown()]
+        self.outputs = {name.lower(): expression for name, expression in outputs}
+        having = conditions_of(self.select, "having", self.above)
+        by = sorting(self.select, outputs, self.above)
+        groups = filter_by(self.grouping.groups(starmap(Output, outputs)), having, lambda: "HAVING")
+        groups = sorted_by(groups, tuple([Order(*term) for term in by]))
         limit = limit_of(self.select)
         return groups if limit is None else limit_to(groups, limit)
 
-    def _shown(self) -> Iterator[tuple[str, SqlNode | Expression]]:
-        for name, node in select_columns(self.select, self.source.star):
+    def shown(self) -> Iterator[tuple[str, SqlNode | Expression]]:
+        for name, node in select_columns(self.select, self.source.scopes.star):
             if not isinstance(node, exp.Expression) and self.select.args.get("distinct") is None:
                 refuse_node(exp.Star())
             yield name, node
@@ -345,7 +261,7 @@ class AggregationReader:
             check_modifiers(distinct)
             if group is not None or _has_aggregates(self.select):
                 refuse("unsupported-clause", *CLAUSES["distinct"])
-            for name, node in self._shown():
+            for name, node in self.shown():
                 self.grouping.add_key(self._below(node), partial("SELECT DISTINCT `{}`".format, name))
         if group is None:
             return
@@ -365,12 +281,12 @@ class AggregationReader:
         """A name in GROUP BY that is not an input column refers to the SELECT list."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in self.rows.columns:
             if self._written is None:
-                self._written = {name.lower(): column for name, column in self._shown()}
+                self._written = {name.lower(): column for name, column in self.shown()}
             return self._written.get(node.name.lower(), node)
         return node
 
-    def above(self, node: SqlNode | Expression) -> Expression:
-        return self.grouping.above(read(node, self._leaf) if isinstance(node, exp.Expression) else node)
+    def above(self, node: SqlNode | Expression, above: ReadAbove | None = None) -> Expression:
+        return self.grouping.above(read(node, self._leaf, above) if isinstance(node, exp.Expression) else node)
 
     def _below(self, node: SqlNode | Expression) -> Expression:
         return read(node, self.source.column) if isinstance(node, exp.Expression) else node
@@ -383,9 +299,6 @@ class AggregationReader:
         if is_semi_join(node):
             return self.source.column(node)
         if isinstance(node, exp.Column):
-            known = self.stands_for(node)
-            if known is not None:
-                return known
             name = "" if node.table else node.name.lower()
             if name in self.outputs and (name not in self.rows.columns or not self._is_key(node)):
                 return self.outputs[name]
@@ -440,11 +353,6 @@ class AggregationReader:
                 return grouping.quantile(value, share, condition, part)
             case _:
                 refuse_node(node)
-
-
-def slot_types(aggregates: Sequence[Aggregate]) -> list[Type]:
-    """The type of each aggregate's number."""
-    return [FUNCTIONS[aggregate.name].type for aggregate in aggregates]
 
 
 def all_keys(select: exp.Select) -> list[SqlNode]:

@@ -119,21 +119,9 @@ NAMES: dict[str, tuple[str, str]] = {
 """By function name, if the parser has no node class for it: why it is refused, and what to write instead."""
 
 SPELLED = frozenset(
-    {"COUNT_IF", "IF", "IFNULL", "LEFT", "CONCAT", "TRY_CAST", "DATE_PART", "DATE_ADD", "STRFTIME", "DAYNAME"}
-    | {
-        "MAKE_DATE",
-        "MAKE_TIMESTAMP",
-        "MONTHNAME",
-        "CURRENT_DATE",
-        "PI",
-        "DEGREES",
-        "RADIANS",
-        "SUBSTR",
-        "LEN",
-        "CEILING",
-        "QUANTILE_CONT",
-        "TRUNC",
-    }
+    {"COUNT_IF", "IF", "IFNULL", "LEFT", "CONCAT", "TRY_CAST", "DATE_PART", "DATE_ADD", "STRFTIME"}
+    | {"DAYNAME", "MAKE_DATE", "MAKE_TIMESTAMP", "MONTHNAME", "CURRENT_DATE", "PI", "DEGREES", "RADIANS"}
+    | {"SUBSTR", "LEN", "CEILING", "QUANTILE_CONT", "TRUNC"}
 )
 """Functions that have no operator of their own."""
 
@@ -203,12 +191,20 @@ MODIFIERS: dict[type[exp.Expression], frozenset[str]] = {
 }
 """The parts a node may have; by default `this`, `expression` and `expressions`."""
 
+MODIFIERS_ABOVE: dict[type[exp.Expression], frozenset[str]] = {
+    exp.Select: MODIFIERS[exp.Select] | {"qualify", "offset", "windows"},
+    exp.Union: MODIFIERS[exp.Union] | {"order", "limit", "offset", "with_"},
+    exp.Group: _LIST | {"rollup", "cube", "grouping_sets", "all"},
+}
+"""The parts that a node may have over released numbers."""
+
 _USUAL = frozenset({"this", "expression", "expressions"})
 
 
-def check_modifiers(node: exp.Expression) -> None:
-    """Refuses a node with parts that are not supported."""
-    allowed = MODIFIERS.get(type(node), _USUAL)
+def check_modifiers(node: exp.Expression, allowed: frozenset[str] | None = None) -> None:
+    """Refuses a node with parts that are not supported: by default those that rows may have."""
+    if allowed is None:
+        allowed = MODIFIERS.get(type(node), _USUAL)
     for name, value in node.args.items():
         if value and name not in allowed:
             unknown = (part_of(node), f"its part `{name.strip('_')}` is not supported.", "Leave it out.")

@@ -1,7 +1,7 @@
 """What FROM reads, in SQL or Ibis: rows of one table, or an aggregation whose numbers are released.
 
 Both compose by substitution: an outer name stands for the inner expression. So a question over subqueries becomes
-one question over one table, stored or derived (joins.py, unions.py, per_unit.py), and every bound is derived from
+one question over one table, stored or derived (joins.py, derive.py), and every bound is derived from
 what is actually computed.
 """
 
@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from fractions import Fraction
+from functools import partial
 
 from lapwing.expressions.aggregate import Aggregate
-from lapwing.expressions.expression import Call, Column, Expression, Literal, Slot, walk
+from lapwing.expressions.derived import MOST_LEVELS, MOST_TABLES, Derived, levels_of, scans_of
+from lapwing.expressions.expression import Call, Column, Expression, Key, Literal, Slot, walk
 from lapwing.expressions.operators.base import join_terms
 from lapwing.expressions.operators.logic import AND
-from lapwing.expressions.refusal import nearest, refuse
-from lapwing.expressions.table import Table
-from lapwing.expressions.type_errors import types_of
-from lapwing.expressions.types import Type
-from lapwing.plan.question import Order, Output, Question, zone_notes
+from lapwing.expressions.phrases import types_of
+from lapwing.expressions.refusal import refuse
+from lapwing.expressions.table import UNIT_ID, Field, Table
+from lapwing.expressions.types import Interval, Type
+from lapwing.plan.question import Order, Output, Question, moved, zone_notes
 
 NULL = Literal(None, None)
-_ZONE = attrgetter("zone")
+_MOST_BOUND = Fraction(1 << 62)
 MOST_TOTAL = 40_000
 """The most parts of all expressions of a question together, written out in full."""
 
@@ -54,13 +56,14 @@ class Aggregation:
 
 
 Relation = Rows | Aggregation
+Meanings = Mapping[Column | Key | Slot, Expression]
+"""The replacement for each leaf."""
 
 
 def all_rows(table: Table) -> Rows:
     """The table itself."""
-    return Rows(
-        table, by_name([Output(f.name, Column(f.name, f.type, f.bounds, f.edges, f.zone)) for f in table.fields])
-    )
+    fields = [Output(f.name, Column(f.name, f.type, f.bounds, f.edges, f.zone)) for f in table.fields]
+    return Rows(table, by_name(fields))
 
 
 def by_name(outputs: Iterable[Output]) -> Columns:
@@ -68,24 +71,9 @@ def by_name(outputs: Iterable[Output]) -> Columns:
     columns: dict[str, Output] = {}
     for output in outputs:
         if output.name.lower() in columns:
-            refuse(
-                "duplicate-name",
-                f"`{output.name}`",
-                "two columns have this name.",
-                "Rename one of them: AS name.",
-            )
+            refuse("duplicate-name", f"`{output.name}`", "two columns have this name.", "Rename one of them: AS name.")
         columns[output.name.lower()] = output
     return columns
-
-
-def column_of(relation: Relation, name: str) -> Expression:
-    """The meaning of a name in this relation."""
-    known = relation.columns.get(name.lower())
-    if known is None:
-        whose = f"table `{relation.table.name}` has" if isinstance(relation, Rows) else "the subquery has"
-        shown = nearest(name, (output.name for output in relation.columns.values()))
-        refuse("unknown-column", f"column `{name}`", f"{whose} no such column.", shown)
-    return known.expression
 
 
 def filter_by(relation: Relation, conditions: Iterable[Expression], what: Callable[[], str]) -> Relation:
@@ -150,7 +138,7 @@ def question_of(relation: Relation) -> Question:
         groups.order,
         groups.limit,
     )
-    return replace(asked, notes=zone_notes(asked)) if any(map(_ZONE, rows.table.fields)) else asked
+    return replace(asked, notes=zone_notes(asked)) if {field.zone for field in rows.table.fields} - {None} else asked
 
 
 def _shows_numbers(groups: Aggregation) -> bool:
@@ -158,13 +146,17 @@ def _shows_numbers(groups: Aggregation) -> bool:
 
 
 def size_of(expressions: Iterable[Expression]) -> int:
-    return sum(e.size if isinstance(e, Call) else 1 for e in expressions)
+    return sum([e.size if isinstance(e, Call) else 1 for e in expressions])
 
 
 def check_total(groups: Aggregation) -> None:
     """Refuses questions that would take long to process. Sizes are known without traversal."""
     arguments = [argument for aggregate in groups.aggregates for argument in aggregate.arguments]
-    if size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]) > MOST_TOTAL:
+    check_size(size_of([*_above(groups), *groups.keys, *groups.rows.where, *arguments]))
+
+
+def check_size(size: int) -> None:
+    if size > MOST_TOTAL:
         refuse(
             "too-large",
             "the question",
@@ -179,11 +171,8 @@ def all_of(conditions: tuple[Expression, ...], part: str) -> Expression | None:
 
 
 def _above(groups: Aggregation) -> list[Expression]:
-    return [
-        *(output.expression for output in groups.columns.values()),
-        *groups.having,
-        *(by.expression for by in groups.order),
-    ]
+    outputs = [output.expression for output in groups.columns.values()]
+    return [*outputs, *groups.having, *[by.expression for by in groups.order]]
 
 
 def _groups(relation: Relation, what: str) -> Aggregation:
@@ -210,21 +199,88 @@ def _check_unlimited(groups: Aggregation, what: str) -> None:
 def _prune(groups: Aggregation) -> Aggregation:
     """Without unused aggregates, so that they are not paid for."""
     used = sorted({part.index for e in _above(groups) for part in walk(e) if isinstance(part, Slot)})
-    place = {old: new for new, old in enumerate(used)}
+    if len(used) == len(groups.aggregates):
+        return groups
+    there = partial(
+        moved, keys={i: i for i in range(len(groups.keys))}, slots={old: new for new, old in enumerate(used)}
+    )
     return replace(
         groups,
         aggregates=tuple(groups.aggregates[i] for i in used),
-        columns=by_name(Output(o.name, _move(o.expression, place)) for o in groups.columns.values()),
-        having=tuple(_move(condition, place) for condition in groups.having),
-        order=tuple(Order(_move(by.expression, place), by.descending) for by in groups.order),
+        columns={name: Output(o.name, there(o.expression)) for name, o in groups.columns.items()},
+        having=tuple(map(there, groups.having)),
+        order=tuple(Order(there(by.expression), by.descending) for by in groups.order),
     )
 
 
-def _move(expression: Expression, place: Mapping[int, int]) -> Expression:
-    match expression:
-        case Slot(index=index, type=kind):
-            return Slot(place[index], kind)
-        case Call(arguments=arguments):
-            return replace(expression, arguments=tuple(_move(argument, place) for argument in arguments))
-        case _:
-            return expression
+def rows_only(relation: Relation, what: str) -> Rows:
+    """The relation as rows; refused if it contains released numbers."""
+    if not isinstance(relation, Rows):
+        refuse(
+            "released-numbers",
+            what,
+            "a subquery in it returns numbers that have already been released.",
+            "Combine rows, or GROUP BY the protected unit in the subquery.",
+        )
+    return relation
+
+
+def substitute(expression: Expression, meanings: Meanings) -> Expression:
+    """The expression with every leaf replaced by its meaning, if it has one."""
+    if isinstance(expression, Call):
+        return replace(expression, arguments=tuple(substitute(argument, meanings) for argument in expression.arguments))
+    if isinstance(expression, Column | Key | Slot):
+        return meanings.get(expression, expression)
+    return expression
+
+
+def column(field: Field) -> Column:
+    """The column for a field."""
+    return Column(field.name, field.type, field.bounds, field.edges, field.zone)
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """The name, with a number appended if it is taken; marks it as taken."""
+    number, found = 2, name
+    while found.lower() in taken or found.lower() == UNIT_ID:
+        number, found = number + 1, f"{name}_{number}"
+    taken.add(found.lower())
+    return found
+
+
+def declarable_bounds(bounds: Interval | None, kind: Type) -> Interval | None:
+    """The bounds if a field can declare them: for integers, only within 64 bits."""
+    if bounds is None or not kind.is_number or (kind is Type.INTEGER and bounds.magnitude > _MOST_BOUND):
+        return None
+    return bounds
+
+
+def derive_table(
+    source: Derived,
+    fields: Iterable[Field],
+    unit: str | None,
+    *,
+    name: str,
+    rows: int | None,
+    groups: int | None,
+) -> Table:
+    """The resulting table, with its limits. Its version lists the version of every table it is made of."""
+    first = source.tables[0]
+    table = Table(name, tuple(fields), unit, rows, groups, "", first.confidence, source=source)
+    if scans_of(table) > MOST_TABLES:
+        refuse("too-large", "FROM", f"it reads more than {MOST_TABLES} tables.", "Use fewer tables.")
+    if levels_of(table) > MOST_LEVELS:
+        refuse(
+            "too-large",
+            "FROM",
+            f"subqueries are nested more than {MOST_LEVELS} levels deep.",
+            "Use fewer levels of nesting.",
+        )
+    bases = table.bases
+    versions = ", ".join(f"{base.name} {base.version}" for base in bases)
+    return replace(table, version=versions if len(bases) > 1 else bases[0].version)
+
+
+def names_of(tables: Iterable[Table]) -> str:
+    """The stored tables by name, each once."""
+    return " and ".join(dict.fromkeys(base.name for table in tables for base in table.bases))

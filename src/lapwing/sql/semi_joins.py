@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 from sqlglot import exp
 
 from lapwing.expressions.expression import Expression
 from lapwing.expressions.refusal import refuse
-from lapwing.sql.combining import rows_only
-from lapwing.sql.from_clause import Body, Names, Scopes, only_select, read_from
+from lapwing.sql.from_clause import Body, Names, RowScopes, only_select, read_from
+from lapwing.sql.joins import has_rows, is_member, is_unit, members_only
+from lapwing.sql.nodes import SqlLeaf, SqlNode, bare, is_semi_join, is_whole, terms_of
 from lapwing.sql.read_expression import read
 from lapwing.sql.refusals import check_modifiers, part_of, refuse_node, text_of
-from lapwing.sql.relation import Relation, Rows
-from lapwing.sql.semi_join_rows import has_rows, is_member, is_unit, members_only
-from lapwing.sql.sqlglot_nodes import SqlLeaf, SqlNode, bare, is_semi_join, is_whole, terms_of
+from lapwing.sql.relation import Relation, Rows, rows_only
 
 Members = Mapping[int, Expression]
 """The condition of each semi-join, by the identity of its node."""
 
 
-def read_semi_joins(select: exp.Select, scopes: Scopes, names: Names, body: Body) -> tuple[Scopes, Members]:
+def read_semi_joins(select: exp.Select, scopes: RowScopes, names: Names, body: Body) -> tuple[RowScopes, Members]:
     """The rows with a column for each semi-join below the aggregation, and what each stands for."""
     known: dict[SqlNode, Expression] = {}
     nodes = list(_semi_joins(select))
@@ -30,23 +30,23 @@ def read_semi_joins(select: exp.Select, scopes: Scopes, names: Names, body: Body
             continue  # written twice, as in SELECT and GROUP BY
         rows = rows_only(scopes.relation, part_of(node))
         made, known[node] = (_exists if isinstance(node, exp.Exists) else _is_in)(node, rows, scopes, names, body)
-        scopes = scopes.refine(made)
+        scopes = replace(scopes, relation=made)
     return scopes, {id(node): known[node] for node in nodes}
 
 
 def _semi_joins(select: exp.Select) -> Iterator[SqlNode]:
     """Those of this SELECT, not of a SELECT inside. In HAVING and ORDER BY there are none."""
     parts = [select.args.get("where"), *select.expressions, select.args.get("group")]
-    todo = [part for part in reversed(parts) if part is not None]
+    todo: list[exp.Expr] = [part for part in reversed(parts) if part is not None]
     while todo:
         node = todo.pop()
-        if is_semi_join(node):
+        if isinstance(node, exp.In | exp.Exists) and is_semi_join(node):
             yield node
         elif not isinstance(node, exp.Query):
-            todo += [child for child in node.iter_expressions(reverse=True) if isinstance(child, exp.Expression)]
+            todo += node.iter_expressions(reverse=True)
 
 
-def _is_in(node: SqlNode, rows: Rows, scopes: Scopes, names: Names, body: Body) -> tuple[Rows, Expression]:
+def _is_in(node: SqlNode, rows: Rows, scopes: RowScopes, names: Names, body: Body) -> tuple[Rows, Expression]:
     extra = [name for name, value in node.args.items() if value and name not in ("this", "query")]
     if extra:
         refuse_node(node)
@@ -54,7 +54,7 @@ def _is_in(node: SqlNode, rows: Rows, scopes: Scopes, names: Names, body: Body) 
     return is_member(rows, value, body(_inner(node.args["query"]), names), part_of(node))
 
 
-def _exists(node: SqlNode, rows: Rows, scopes: Scopes, names: Names, body: Body) -> tuple[Rows, Expression]:
+def _exists(node: SqlNode, rows: Rows, scopes: RowScopes, names: Names, body: Body) -> tuple[Rows, Expression]:
     check_modifiers(node)
     what = part_of(node)
     inner = only_select(_inner(node.this), "the subquery").copy()
@@ -79,7 +79,7 @@ def _exists(node: SqlNode, rows: Rows, scopes: Scopes, names: Names, body: Body)
 
 
 def _correlation(
-    inner: exp.Select, rows: Rows, scopes: Scopes, names: Names, body: Body, what: str
+    inner: exp.Select, rows: Rows, scopes: RowScopes, names: Names, body: Body, what: str
 ) -> tuple[SqlNode, SqlNode, list[SqlNode]]:
     """The outer and the inner side of the equality that refers to the outer row, and the other conditions inside."""
     where = inner.args.get("where")
@@ -127,7 +127,7 @@ def _name_of(table: SqlNode) -> str:
     return str(table.alias_or_name).lower()
 
 
-def _is_outer(node: exp.Column, own: Scopes, aliases: set[str], scopes: Scopes) -> bool:
+def _is_outer(node: exp.Column, own: RowScopes, aliases: set[str], scopes: RowScopes) -> bool:
     """True if a column in the sub-query belongs to the SELECT around it: the inner meaning comes first, as in SQL."""
     table, name = node.table.lower(), node.name.lower()
     if table:
@@ -136,7 +136,7 @@ def _is_outer(node: exp.Column, own: Scopes, aliases: set[str], scopes: Scopes) 
     return any(outside) and not any(inside)
 
 
-def _columns_only(scopes: Scopes) -> SqlLeaf:
+def _columns_only(scopes: RowScopes) -> SqlLeaf:
     def leaf(node: SqlNode) -> Expression:
         if not isinstance(node, exp.Column):
             refuse_node(node)

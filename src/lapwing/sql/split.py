@@ -2,63 +2,47 @@
 
 What a SELECT reads is read first, and once: rows, one aggregation of rows (a part, which is released), or steps over
 parts. That and its clauses tell on which side of the release it stands: below, it is read by reader.py; above, by
-post_released.py over released tables, and by post_rows.py if it aggregates rows and goes on.
+post_released.py over released tables, and by post_clauses.py if it aggregates rows and goes on.
 Everything is read node by node from allow lists, with the types and columns of declared facts; what cannot be computed
 is refused here, before anything is charged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
+from typing import NoReturn
 
 from sqlglot import exp
 
 from lapwing.errors import Refused
-from lapwing.expressions.expression import Column, Expression, Key, Literal, Slot
+from lapwing.expressions.expression import Column, Expression, Literal
 from lapwing.expressions.operators.casts import convert
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Catalog
 from lapwing.expressions.types import Type
-from lapwing.plan.postprocessed import (
-    MOST_PARTS,
-    Attach,
-    Compute,
-    Fold,
-    JoinTables,
-    ReleasedPart,
-    SliceRows,
-    SortRows,
-    SplitStatement,
-    Stack,
-    TableStep,
-    prune,
-    steps_of,
-)
+from lapwing.plan.postprocessed import Compute, Fold, SplitStatement, Stack, TableStep
 from lapwing.plan.question import Output, Question, normalised, note_of
 from lapwing.sql import reader
-from lapwing.sql.combining import rows_only
 from lapwing.sql.date_parts import settle_today
-from lapwing.sql.from_clause import Names, only_select
-from lapwing.sql.naming import names_of
-from lapwing.sql.post_clauses import Above, Known, has_aggregate, offset_of
+from lapwing.sql.derive import unite
+from lapwing.sql.from_clause import Names, only_select, refuse_released
+from lapwing.sql.nodes import SqlNode, is_semi_join, names_of
+from lapwing.sql.parse import parse
+from lapwing.sql.parts import Above, Parts
+from lapwing.sql.post_clauses import OverRows, has_aggregate, offset_of
 from lapwing.sql.post_released import OverReleased
-from lapwing.sql.post_rows import OverRows
-from lapwing.sql.post_select import Builder, to_columns
-from lapwing.sql.refusals import check_modifiers, part_of, refuse_node
-from lapwing.sql.relation import Aggregation, Relation, Rows, by_name, check_total, question_of
-from lapwing.sql.sqlglot_nodes import SqlNode, is_semi_join
-from lapwing.sql.unions import unite
+from lapwing.sql.post_select import Builder
+from lapwing.sql.refusals import MODIFIERS_ABOVE, check_modifiers, part_of, refuse_node
+from lapwing.sql.relation import Aggregation, Relation, Rows, question_of
 
-MOST_STEPS = 200  # so that no later step exhausts the stack, and reading is fast
-_ABOVE = (exp.Window, exp.Subquery, exp.Grouping)
+_TAKEN = (exp.Window, exp.Subquery, exp.Grouping)
 NOT_ONE = (
     "the question",
     "it computes something from released numbers, and only a plain aggregation can be asked here.",
     "Ask its aggregations here, or ask all of it by itself: curator.sql(...).",
 )
-OWN_NOISE = "Each of the {} released tables has noise of its own, so their numbers need not add up."
 
 
 def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
@@ -91,23 +75,18 @@ class StatementReader:
         self.goes_on = False
         """Whether something in it goes on above a release. What is refused before is refused for a question as well."""
         self._catalog = catalog
-        self._parts: list[tuple[Aggregation, dict[str, int]]] = []
-        self._made: dict[int, tuple[Aggregation, Above]] = {}
-        self._names = 0
-        self._notes: list[str] = []
-        self._scalars: dict[tuple[SqlNode, int], tuple[Known, tuple[TableStep, str, Type]]] = {}
+        self._parts = Parts()
+        self._scalars: dict[tuple[SqlNode, int], tuple[Names, tuple[TableStep, str, Type]]] = {}
         self._queries: dict[int, tuple[exp.Expr, Relation | Above]] = {}
         """The queries that were read, by their nodes, which this keeps alive."""
-        self._nulls: set[str] = set()
-        """Columns that are NULL throughout, which go with any type."""
 
     def read(self, text: str, today: date | None = None) -> Question | SplitStatement:
         """One question, or several and the steps above them; raises Refused."""
         try:
-            made, notes = self._top(text, today)
-            if isinstance(made, Above):
-                return self._statement(made, notes)
-            question = normalised(question_of(made))
+            relation, notes = self._top(text, today)
+            if isinstance(relation, Above):
+                return self._parts.statement(relation, notes)
+            question = normalised(question_of(relation))
             return replace(question, notes=(*question.notes, *notes)) if notes else question
         except RecursionError:
             refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
@@ -115,270 +94,143 @@ class StatementReader:
     def read_statement(self, text: str, today: date | None = None) -> SplitStatement:
         """The same, with an ordinary question as a statement of one part."""
         try:
-            made, notes = self._top(text, today)
-            if not isinstance(made, Above):
-                question_of(made)  # it is a question by itself, or refused as one
-            return self._statement(self.released(made), notes)
+            relation, notes = self._top(text, today)
+            if not isinstance(relation, Above):
+                question_of(relation)  # it is a question by itself, or refused as one
+            return self._parts.statement(self._parts.released(relation), notes)
         except RecursionError:
             refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
     def _top(self, text: str, today: date | None) -> tuple[Relation | Above, tuple[str, ...]]:
         """What the text stands for, and a note if it stands for something else on another day."""
-        node = reader.parse(text)
+        node = parse(text)
         settled = node if today is None else settle_today(node, today)
-        made = self.query(settled, Known(Names(self._catalog, {})), "the question", inside=False)
-        return made, (note_of(today),) if today and settled is not node else ()
-
-    def _statement(self, above: Above, more: tuple[str, ...]) -> SplitStatement:
-        root, used = prune(above.step, tuple(name for _, name, _ in above.columns))
-        if sum(1 for _ in steps_of(root)) > MOST_STEPS:
-            refuse("too-large", "the question", f"it takes more than {MOST_STEPS} steps.", "Split it.")
-        by_name(Output(shown, Column(name, kind)) for shown, name, kind in above.columns)
-        kept = [place for place in range(len(self._parts)) if any(_is_part(step, place) for step in steps_of(root))]
-        if len(kept) > MOST_PARTS:
-            refuse(
-                "too-large",
-                "the question",
-                f"it asks {len(kept)} questions at once; at most {MOST_PARTS} are answered together.",
-                "Ask for fewer groupings or sub-queries.",
-            )
-        questions = tuple(self._question(place, used) for place in kept)
-        root = _renumbered(root, {place: new for new, place in enumerate(kept)}, questions)
-        notes = self._notes or ([OWN_NOISE.format(len(kept))] if len(kept) > 1 else [])
-        return SplitStatement(questions, root, above.columns, (*dict.fromkeys(notes), *more))
-
-    def fresh(self) -> str:
-        self._names += 1
-        return f"c{self._names}"
+        relation = self.query(settled, Names(self._catalog), "the question", inside=False)
+        return relation, (note_of(today),) if today and settled is not node else ()
 
     # Queries.
 
-    def query(self, node: exp.Expr, known: Known, what: str, *, inside: bool = True) -> Relation | Above:
+    def query(self, node: exp.Expr, names: Names, what: str, *, inside: bool = True) -> Relation | Above:
         """A SELECT, or several with UNION between them; read once."""
         if id(node) not in self._queries:
-            self._queries[id(node)] = node, self._query(node, known, what, inside=inside)
+            self._queries[id(node)] = node, self._query(node, names, what, inside=inside)
         return self._queries[id(node)][1]
 
-    def _query(self, node: exp.Expr, known: Known, what: str, *, inside: bool) -> Relation | Above:
+    def _query(self, node: exp.Expr, names: Names, what: str, *, inside: bool) -> Relation | Above:
         if isinstance(node, exp.Subquery) and not node.args.get("alias") and node.args.get("with_") is None:
             check_modifiers(node)
-            return self.query(node.this, known, what, inside=inside)
+            return self.query(node.this, names, what, inside=inside)
         if isinstance(node, exp.Union):
             self.goes_on |= not inside and node.find(exp.AggFunc) is not None  # no question is a union
-            return self._union(node, known, what)
-        return self._select(only_select(node, what), known, inside=inside)
+            return self._union(node, names, what)
+        return self._select(only_select(node, what), names, inside=inside)
 
-    def _with(self, node: exp.Expr, known: Known) -> Known:
+    def _with(self, node: exp.Expr, names: Names) -> Names:
         """The names that WITH adds. Each sub-query is read once, and sees those before it."""
         ctes = node.args.get("with_")
         if ctes is None:
-            return known
+            return names
         check_modifiers(ctes)
         for cte in ctes.expressions:
             check_modifiers(cte)
             check_modifiers(cte.args["alias"])
-            made, name = self.query(cte.this, known, f"`{cte.alias}`"), cte.alias.lower()
-            others = {other: above for other, above in known.above.items() if other != name}
-            if isinstance(made, Above):
-                known = Known(known.names.hiding(name), {**others, name: made})
-            else:
-                known = Known(known.names.adding(name, made), others)
-        return known
+            names = names.adding(cte.alias, self.query(cte.this, names, f"`{cte.alias}`"))
+        return names
 
-    def _union(self, node: exp.Union, known: Known, what: str) -> Relation | Above:
-        known = self._with(node, known)
-        allowed = {"this", "expression", "distinct", "order", "limit", "offset", "with_"}
-        if any(value and part not in allowed for part, value in node.args.items()):
-            check_modifiers(node)
-        sides = [self.query(side, known, what) for side in _sides(node)]
+    def _union(self, node: exp.Union, names: Names, what: str) -> Relation | Above:
+        names = self._with(node, names)
+        check_modifiers(node, MODIFIERS_ABOVE[exp.Union])
+        sides = [self.query(side, names, what) for side in _sides(node)]
+        rows = [side for side in sides if isinstance(side, Rows)]
         bare = not any(node.args.get(part) for part in ("order", "limit", "offset"))
-        if all(isinstance(side, Rows) for side in sides) and bare and node.args.get("distinct") is False:
-            return unite([rows_only(side, "UNION ALL") for side in sides if isinstance(side, Rows)])
-        if any(isinstance(side, Rows) for side in sides):
+        if len(rows) == len(sides) and bare and node.args.get("distinct") is False:
+            return unite(rows)
+        if rows:
             only_select(node, what)  # refuses
         self.goes_on = True
-        tables = [self.released(side) for side in sides]
+        parts, tables = self._parts, [self._parts.released(side) for side in sides]
         if len({len(table.columns) for table in tables}) > 1:
             refuse(
                 "unsupported-union", "UNION", "its sides have different numbers of columns.", "Select the same ones."
             )
-        rows = zip(*(table.columns for table in tables), strict=True)
-        types = [_common([kind for _, name, kind in row if name not in self._nulls]) for row in rows]
-        stacked = tuple(self._aligned(table, types) for table in tables)
-        named = zip(tables[0].columns, stacked[0].outputs, types, strict=True)
-        columns = tuple((shown, output.name, kind) for (shown, _, _), output, kind in named)
-        builder = Builder(Stack(stacked), {name: kind for _, name, kind in columns}, self.fresh)
+        listed = zip(*(table.columns for table in tables), strict=True)
+        types = [_common([kind for _, name, kind in row if name not in parts.nulls]) for row in listed]
+        stacked = tuple([self._aligned(table, types) for table in tables])
+        columns: list[tuple[str, Expression]] = [
+            (shown, Column(output.name, kind))
+            for (shown, _, _), output, kind in zip(tables[0].columns, stacked[0].outputs, types, strict=True)
+        ]
+        inner = {output.name: kind for output, kind in zip(stacked[0].outputs, types, strict=True)}
+        builder = Builder(Stack(stacked), inner, parts.fresh)
         if node.args.get("distinct") is not False:
-            builder.step = Fold(builder.step, tuple(name for _, name, _ in columns), ())
-        listed = reader.known_outputs([(name, Column(inner, kind)) for name, inner, kind in columns])
-        order = node.args.get("order")
-        by = (
-            [(_of_union(term.this, *listed), bool(term.args.get("desc"))) for term in reader.sorting(order)]
-            if order
-            else []
-        )
-        shown: list[tuple[str, Expression]] = [(name, Column(inner, kind)) for name, inner, kind in columns]
-        return self.finished(builder, shown, by, reader.limit_of(node), offset_of(node))
+            builder.step = Fold(builder.step, tuple(inner), ())
+        by = reader.sorting(node, columns, _no_column)
+        return parts.finished(builder, columns, by, reader.limit_of(node), offset_of(node))
 
     def _aligned(self, table: Above, types: list[Type]) -> Compute:
         """The columns of a table under new names, integers as reals where another side has them."""
         outputs = []
         for (_, name, kind), wanted in zip(table.columns, types, strict=True):
-            made: Expression = Literal(None, wanted) if name in self._nulls else Column(name, kind)
-            if made.type is not wanted:
-                made = convert(made, wanted, part=lambda: "UNION")
-            outputs.append(Output(self.fresh(), made))
+            value: Expression = Literal(None, wanted) if name in self._parts.nulls else Column(name, kind)
+            if value.type is not wanted:
+                value = convert(value, wanted, part=lambda: "UNION")
+            outputs.append(Output(self._parts.fresh(), value))
         return Compute(table.step, tuple(outputs))
 
-    def _select(self, select: exp.Select, known: Known, *, inside: bool) -> Relation | Above:
+    def _select(self, select: exp.Select, names: Names, *, inside: bool) -> Relation | Above:
         """One SELECT: what it reads is read first, and tells on which side of the release it stands."""
-        known = self._with(select, known)
-        tables = _tables(select)
-        sources = [self._source(node, known) for node in tables]
+        names = self._with(select, names)
+        source, joins = select.args.get("from_"), select.args.get("joins") or []
+        tables = [] if source is None else [source.this, *(join.this for join in joins)]
+        sources = [self._source(node, names) for node in tables]
+        scalar, body = partial(self.scalar, names=names), self.body
         released = [source for source in sources if isinstance(source, Above | Aggregation)]
-        if released and not is_filtered(select, released[0]):
+        above = goes_on_above(select)
+        if released and (above or not is_filtered(select, released[0])):
             self.goes_on = True
-            return OverReleased(self, select, known, sources).made()
+            return OverReleased(self._parts, select, scalar, sources).read()
         if not tables:
             first = next((p for node in select.expressions for p in node.walk() if isinstance(p, exp.Subquery)), None)
-            if first is not None:
-                return self._of_scalars(select, first, known)
-        elif not released and goes_on_above(select):
-            over = OverRows(self, select, known)
+            if first is not None:  # one row, computed from sub-queries with one number each
+                self.goes_on = True
+                row = Above(Fold(scalar(first)[0], (), ()), ())
+                return OverReleased(self._parts, select, scalar, [row]).read()
+        elif above and not released:
+            over = OverRows(self._parts, select, scalar, names, body)
             self.goes_on = True
-            return over.made()
-        return reader.read_select(select, known.names, self.body, inside=inside)
+            return over.read()
+        return reader.read_select(select, names, body, inside=inside)
 
     def body(self, node: exp.Expr, names: Names) -> Relation:
         """A sub-query over rows, which is read once; refused if it is released."""
-        made = self.query(node, Known(names), "the subquery")
-        if isinstance(made, Above):
-            refuse(
-                "released-numbers",
-                "the subquery",
-                "released numbers cannot be used where rows are counted.",
-                "Aggregate the rows first, and combine the results.",
-            )
-        return made
+        relation = self.query(node, names.rows_only(), "the subquery")
+        return refuse_released("the subquery") if isinstance(relation, Above) else relation
 
-    def _of_scalars(self, select: exp.Select, first: SqlNode, known: Known) -> Above:
-        """A SELECT without FROM: one row, computed from sub-queries with one number each."""
-        self.goes_on = True
-        step, _, _ = self.scalar(first, known)
-        return OverReleased(self, select, known, [Above(Fold(step, (), ()), ())]).made()
-
-    def _source(self, node: SqlNode, known: Known) -> Relation | Above | None:
+    def _source(self, node: SqlNode, names: Names) -> Relation | Above | None:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table | exp.Subquery):
-            return None if node.this.args.get("joins") else self._source(node.this, known)
+            return None if node.this.args.get("joins") else self._source(node.this, names)
         if isinstance(node, exp.Subquery):
             check_modifiers(node)
-            return self.query(node.this, known, "the subquery")
+            return self.query(node.this, names, "the subquery")
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             return None
         name = node.name.lower()
-        return known.above.get(name) or known.names.known.get(name)
+        return names.above.get(name) or names.known.get(name)
 
-    # Parts.
-
-    def released(self, made: Relation | Above) -> Above:
-        """The table of what was read; an aggregation becomes a part."""
-        if isinstance(made, Above):
-            return made
-        if isinstance(made, Rows):
-            refuse(
-                "released-numbers",
-                "FROM",
-                "rows cannot be combined with released numbers.",
-                "Aggregate the rows first, in a subquery with GROUP BY.",
-            )
-        check_total(made)
-        if id(made) not in self._made:
-            self._made[id(made)] = made, self._part_of(made)
-        return self._made[id(made)][1]
-
-    def _part_of(self, groups: Aggregation) -> Above:
-        step, keys, slots = self.part(groups)
-        types = {name: kind for name, _, kind in step.columns}
-        builder = Builder(step, types, self.fresh)
-
-        def there(expression: Expression) -> Expression:
-            return to_columns(expression, keys, slots, {})
-
-        builder.only(map(there, groups.having), "HAVING")
-        by = [(there(order.expression), order.descending) for order in groups.order]
-        outputs = [(output.name, there(output.expression)) for output in groups.columns.values()]
-        return self.finished(builder, outputs, by, groups.limit, 0)
-
-    def part(self, groups: Aggregation) -> tuple[ReleasedPart, list[str], list[str]]:
-        """A new part: the step, and the names of its keys and numbers."""
-        keys, slots = ([self.fresh() for _ in of] for of in (groups.keys, groups.aggregates))
-        types = [key.type or Type.TEXT for key in groups.keys]
-        plain = [Output(name, Key(i, kind)) for i, (name, kind) in enumerate(zip(keys, types, strict=True))]
-        place = len(self._parts)
-        numbered = {name: index for index, name in enumerate(slots)}
-        columns = tuple((o.name, o.name, o.expression.type or Type.TEXT) for o in plain)
-        types = reader.slot_types(groups.aggregates)
-        numbers = tuple((name, name, types[index]) for name, index in numbered.items())
-        named = by_name([*plain, *(Output(name, Slot(index, types[index])) for name, index in numbered.items())])
-        self._parts.append((replace(groups, columns=named, having=(), order=(), limit=None), numbered))
-        return ReleasedPart(place, (*columns, *numbers)), keys, slots
-
-    def _question(self, place: int, used: frozenset[str]) -> Question:
-        """The part with the numbers that are read; with the first, if none is."""
-        groups, slots = self._parts[place]
-        kept = [name for name in slots if name in used] or list(slots)[:1]
-        shown = [o for o in groups.columns.values() if o.name not in slots or o.name in kept]
-        return normalised(question_of(replace(groups, columns=by_name(shown))))
-
-    # The end of a SELECT.
-
-    def finished(
-        self,
-        builder: Builder,
-        outputs: list[tuple[str, Expression]],
-        by: list[tuple[Expression, bool]],
-        limit: int | None,
-        offset: int,
-        *,
-        distinct: bool = False,
-    ) -> Above:
-        """Shows these columns, sorted and cut."""
-        names = builder.named([e for _, e in outputs] + [e for e, _ in by])
-        shown, order = names[: len(outputs)], names[len(outputs) :]
-        if distinct:
-            if any(name not in shown for name in order):
-                refuse(
-                    "unsupported-clause",
-                    "ORDER BY",
-                    "it is not among the columns of SELECT DISTINCT.",
-                    "Select it too.",
-                )
-            builder.step = Fold(builder.step, tuple(dict.fromkeys(shown)), ())
-        if order:
-            builder.step = SortRows(builder.step, tuple(zip(order, (descending for _, descending in by), strict=True)))
-        if limit is not None or offset:
-            builder.step = SliceRows(builder.step, limit, offset)
-        columns = [
-            (name, self.fresh(), e.type or Type.TEXT, inner) for (name, e), inner in zip(outputs, shown, strict=True)
-        ]
-        self._nulls |= {new for (_, new, _, _), (_, e) in zip(columns, outputs, strict=True) if e.type is None}
-        step = Compute(builder.step, tuple(Output(new, Column(inner, kind)) for _, new, kind, inner in columns))
-        return Above(step, tuple((name, new, kind) for name, new, kind, _ in columns))
-
-    def scalar(self, node: SqlNode, known: Known) -> tuple[TableStep, str, Type]:
+    def scalar(self, node: SqlNode, names: Names) -> tuple[TableStep, str, Type]:
         """A sub-query in an expression: one column and at most one row. Written twice, it is one."""
-        if (node, id(known)) not in self._scalars:
-            self._scalars[node, id(known)] = known, self._scalar(node, known)
-        return self._scalars[node, id(known)][1]
+        if (node, id(names)) not in self._scalars:
+            self._scalars[node, id(names)] = names, self._scalar(node, names)
+        return self._scalars[node, id(names)][1]
 
-    def _scalar(self, node: SqlNode, known: Known) -> tuple[TableStep, str, Type]:
-        made = self.query(node, known, part_of(node))
-        if isinstance(made, Rows):
+    def _scalar(self, node: SqlNode, names: Names) -> tuple[TableStep, str, Type]:
+        relation = self.query(node, names, part_of(node))
+        if isinstance(relation, Rows):
             refuse_node(node)
-        above = self.released(made)
+        above = self._parts.released(relation)
         if len(above.columns) != 1:
             refuse("unsupported-function", part_of(node), "a sub-query here has one column.", "Select one number.")
-        if not self._is_single(above.step):
+        if not self._parts.is_single(above.step):
             refuse(
                 "unsupported-function",
                 part_of(node),
@@ -387,18 +239,6 @@ class StatementReader:
             )
         _, name, kind = above.columns[0]
         return above.step, name, kind
-
-    def _is_single(self, step: TableStep) -> bool:
-        while not isinstance(step, ReleasedPart | JoinTables | Stack | Fold):
-            if isinstance(step, SliceRows) and step.limit is not None and step.limit <= 1:
-                return True
-            step = step.source
-        if isinstance(step, ReleasedPart):
-            return not self._parts[step.place][0].keys
-        return isinstance(step, Fold) and not step.keys
-
-    def note(self, text: str) -> None:
-        self._notes.append(text)
 
 
 def _common(kinds: list[Type]) -> Type:
@@ -412,11 +252,8 @@ def _common(kinds: list[Type]) -> Type:
     refuse("wrong-type", "UNION", f"a column is {listed} on its sides.", "CAST one of them.")
 
 
-def _of_union(node: SqlNode, outputs: Sequence[Expression], named: Mapping[str, Expression]) -> Expression:
-    found = reader.output_of(node, outputs, named)
-    if found is None:
-        refuse("unknown-column", f"ORDER BY {part_of(node)}", "UNION has no such column.", "Use a column's name.")
-    return found
+def _no_column(node: SqlNode) -> NoReturn:
+    refuse("unknown-column", f"ORDER BY {part_of(node)}", "UNION has no such column.", "Use a column's name.")
 
 
 def _sides(node: exp.Union) -> list[exp.Expr]:
@@ -435,12 +272,6 @@ def _sides(node: exp.Union) -> list[exp.Expr]:
     return sides
 
 
-def _tables(select: exp.Select) -> list[SqlNode]:
-    source = select.args.get("from_")
-    joins = select.args.get("joins") or []
-    return [] if source is None else [source.this, *(join.this for join in joins)]
-
-
 def goes_on_above(select: exp.Select) -> bool:
     """Whether a SELECT over rows has something that only released tables have."""
     group, distinct = select.args.get("group"), select.args.get("distinct")
@@ -452,13 +283,13 @@ def goes_on_above(select: exp.Select) -> bool:
     if distinct and (group is not None or any(map(has_aggregate, select.expressions))):
         return True
     having, order = select.args.get("having"), select.args.get("order")
-    written = [node for node in (*select.expressions, having, order) if node is not None and node.find(*_ABOVE)]
-    return any(isinstance(part, _ABOVE) for node in written for part in node.walk(prune=is_semi_join))
+    written = [node for node in (*select.expressions, having, order) if node is not None and node.find(*_TAKEN)]
+    return any(isinstance(part, _TAKEN) for node in written for part in node.walk(prune=is_semi_join))
 
 
 def is_filtered(select: exp.Select, groups: Aggregation | Above) -> bool:
     """Whether a SELECT over one aggregation shows, filters and sorts its groups, and so is still one question."""
-    if isinstance(groups, Above) or reader.aggregates(select) or goes_on_above(select) or select.args.get("joins"):
+    if isinstance(groups, Above) or reader.aggregates(select) or select.args.get("joins"):
         return False
     if groups.limit is not None and (select.args.get("where") or select.args.get("order")):
         return False
@@ -471,31 +302,3 @@ def is_filtered(select: exp.Select, groups: Aggregation | Above) -> bool:
         for part, known in parts
         if isinstance(part, exp.Column)
     )
-
-
-def _is_part(step: TableStep, place: int) -> bool:
-    return isinstance(step, ReleasedPart) and step.place == place
-
-
-def _renumbered(root: TableStep, places: Mapping[int, int], questions: tuple[Question, ...]) -> TableStep:
-    """The tree with its parts at other places, and with the outputs that their questions have."""
-    done: dict[int, TableStep] = {}
-
-    def again(step: TableStep) -> TableStep:
-        if id(step) not in done:
-            if isinstance(step, ReleasedPart):
-                known = {o.name for o in questions[places[step.place]].outputs}
-                columns = tuple(column for column in step.columns if column[1] in known)
-                done[id(step)] = replace(step, place=places[step.place], columns=columns)
-            elif isinstance(step, JoinTables):
-                done[id(step)] = replace(step, left=again(step.left), right=again(step.right))
-            elif isinstance(step, Stack):
-                rebuilt = map(again, step.sources)
-                done[id(step)] = Stack(tuple(one for one in rebuilt if isinstance(one, Compute)))
-            elif isinstance(step, Attach):
-                done[id(step)] = replace(step, source=again(step.source), scalar=again(step.scalar))
-            else:
-                done[id(step)] = replace(step, source=again(step.source))
-        return done[id(step)]
-
-    return again(root)

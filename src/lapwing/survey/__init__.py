@@ -1,7 +1,7 @@
 """Surveys whose answers cannot be read: they are randomized in the respondent's browser.
 
-`definition` says what a survey is and `reading` reads it from survey.toml; `question`, `several` and `numeric` are the
-kinds of questions with their guarantees; `program` is what the browser runs and `wire` what it sends.
+`definition` has the survey, which `read_toml` reads from a file; `survey_question`, `multiple_choice` and `numeric` the
+kinds of questions with their guarantees; `program` what the browser runs, and `wire` what it sends.
 """
 
 from lapwing.survey.definition import Survey

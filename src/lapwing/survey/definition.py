@@ -1,9 +1,10 @@
-"""What a survey is: its questions, what they cost a respondent together, and who runs it."""
+"""A survey: its questions, what they cost a respondent together, and who runs it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from typing import Literal
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ ResultsFor = Literal["link", "public"]
 """Who may read the results: holders of the link that `lapwing survey serve` prints, or everyone."""
 
 MOST_QUESTIONS = 50
+_MOST_DIGITS = 15_000  # an epsilon that ends has fewer
 _ID = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ADDRESS = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
 
@@ -91,8 +93,8 @@ class Survey:
         for question in self.questions:
             if question.id == name:
                 return question
-        known = ", ".join(question.id for question in self.questions)
-        raise Misconfigured(f"There is no question {name!r}. The survey has {known}.")
+        ids = ", ".join(question.id for question in self.questions)
+        raise Misconfigured(f"There is no question {name!r}. The survey has {ids}.")
 
 
 def is_address(text: str) -> bool:
@@ -107,14 +109,6 @@ def is_address(text: str) -> bool:
 
 def decimal_text(number: Fraction) -> str:
     """An epsilon as text: all of its digits if they end, else enough of them."""
-    rest = number.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    if rest != 1:
-        return f"{float(number):.12g}"
-    digits = 0
-    while (number * 10**digits).denominator != 1:
-        digits += 1
-    text = str(int(number * 10**digits)).rjust(digits + 1, "0")
-    return f"{text[:-digits]}.{text[-digits:]}" if digits else text
+    context = Context(prec=_MOST_DIGITS)
+    decimal = context.divide(Decimal(number.numerator), Decimal(number.denominator))
+    return f"{float(number):.12g}" if context.flags[Inexact] else f"{decimal.normalize(context):f}"

@@ -1,8 +1,8 @@
-"""Several of k options, as one budget."""
+"""Questions for any number of k options, with one epsilon for all."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Integers
-from lapwing.collect.direct import DirectEncoding
-from lapwing.collect.estimate import Frequencies, Of
+from lapwing.collect.encodings import DirectEncoding
+from lapwing.collect.local import ReportRows, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
-from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, as_numbers
+from lapwing.collect.protocol import Frequencies, Of
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, option, whole
 from lapwing.survey.survey_question import (
@@ -109,39 +108,31 @@ class Several(SurveyQuestion):
     """Any number of k options, by the design with the least variance in the worst case."""
 
     kind: ClassVar[str] = "several"
-    listed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_options(self.listed, 2, MOST_SEVERAL)
-        if NONE.casefold() in (text.strip().casefold() for text in self.listed):
+        check_options(self.options, 2, MOST_SEVERAL)
+        if NONE.casefold() in (text.strip().casefold() for text in self.options):
             raise Misconfigured(f'`options` lists "{NONE}", which the form adds to every such question. Leave it out.')
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        return self.listed
 
     @cached_property
     def design(self) -> Design:
-        return min(designs(self.epsilon, len(self.listed)), key=Design.worst_variance)
+        return min(designs(self.epsilon, len(self.options)), key=Design.worst_variance)
 
     def program(self, width: int = WORD) -> Program:
         chosen = self.design
-        coin = spread(self.epsilon, chosen.symbols, width=width)
-        return Design(chosen.options, chosen.items, chosen.symbols, coin).program()
+        return replace(chosen, coin=spread(self.epsilon, chosen.symbols, width=width)).program()
 
     def estimate(self, rows: ReportRows, confidence: Fraction) -> Estimated:
         numbers = as_numbers(rows)
         return self._from_sets(numbers, confidence) if self.design.items == 1 else self._sampled(numbers, confidence)
 
     def _from_sets(self, numbers: Integers, confidence: Fraction) -> Estimated:
-        many, n = len(self.listed), len(numbers)
-        sets = numbers[numbers < 1 << many]
-        counts = np.array([np.count_nonzero(sets >> i & 1) for i in range(many)])
-        chosen = self._found(self.listed, counts, n, self.design.supports, confidence)
-        none = self._found(
-            (NO_ANSWER,), np.array([n - len(sets)]), n, (self.design.coin.p, self.design.coin.q), confidence
-        )
+        k, n, design = len(self.options), len(numbers), self.design
+        sets = numbers[numbers < 1 << k]
+        counts = np.array([np.count_nonzero(sets >> i & 1) for i in range(k)])
+        chosen = self._shares(self.options, counts, n, design.supports, confidence)
+        none = self._shares((NO_ANSWER,), np.array([n - len(sets)]), n, (design.coin.p, design.coin.q), confidence)
         return Estimated((*shares_of(chosen), *shares_of(none)), chosen.moved_by(1))
 
     def _sampled(self, numbers: Integers, confidence: Fraction) -> Estimated:
@@ -149,21 +140,21 @@ class Several(SurveyQuestion):
         items, symbols = np.divmod(numbers, self.design.symbols)
         shares: list[ShareEstimate] = []
         moved = 0.0
-        for item, label in enumerate((*self.listed, NO_ANSWER)):
-            alone = item == len(self.listed) and self.design.symbols == 3  # every report tells of no answer
+        for item, label in enumerate((*self.options, NO_ANSWER)):
+            alone = item == len(self.options) and self.design.symbols == 3  # every report tells of no answer
             asked = symbols if alone else symbols[items == item]
             if len(asked):
                 counts = np.array([np.count_nonzero(asked == (2 if alone else 1))])
                 of: Of = "respondents" if alone else "population"
-                found = self._found((label,), counts, len(asked), self.design.supports, confidence, of)
-                shares += shares_of(found)
-                moved = max(moved, found.moved_by(1))
+                estimate = self._shares((label,), counts, len(asked), self.design.supports, confidence, of)
+                shares += shares_of(estimate)
+                moved = max(moved, estimate.moved_by(1))
             else:
                 shares.append(ShareEstimate(label, 0.5, 0.0, 1.0, 0))
                 moved = 1.0
         return Estimated(tuple(shares), moved, note="Each respondent was asked about one option, drawn at random.")
 
-    def _found(
+    def _shares(
         self,
         values: tuple[str, ...],
         counts: Integers,
@@ -174,26 +165,26 @@ class Several(SurveyQuestion):
     ) -> Frequencies:
         return Frequencies(Supports(values, *supports, self.epsilon), counts, n, confidence, of)
 
-    def joint_protocol(self) -> FrequencyProtocol:
+    @property
+    def protocol(self) -> DirectEncoding:
         if self.design.items > 1:
             raise Misconfigured(
                 f"`{self.id}` asks each respondent about one option, so it has no joint table with another question. "
                 "Ask about the option as a question of its own."
             )
-        return DirectEncoding((*map(self.set_label, range(1 << len(self.listed))), NO_ANSWER), epsilon=self.epsilon)
+        return DirectEncoding((*map(self.set_label, range(1 << len(self.options))), NO_ANSWER), epsilon=self.epsilon)
 
     def set_label(self, chosen: int) -> str:
         """A set of options in words."""
-        return " + ".join(text for i, text in enumerate(self.listed) if chosen >> i & 1) or NONE
+        return " + ".join(text for i, text in enumerate(self.options) if chosen >> i & 1) or NONE
 
     def variance(self) -> float:
         return self.design.worst_variance()
 
     @property
     def odds(self) -> dict[str, Any]:
-        symbols = range(self.design.symbols)
-        found = odds_of(DirectEncoding(list(symbols), epsilon=self.epsilon))
+        odds = odds_of(DirectEncoding(range(self.design.symbols), epsilon=self.epsilon))
+        how = "Your whole selection is one answer."
         if self.design.items > 1:
-            drawn = "Your device draws one of the options and answers for it alone, without telling which you chose. "
-            return found | {"sentence": drawn + str(found["sentence"])}
-        return found | {"sentence": f"Your whole selection is one answer. {found['sentence']}"}
+            how = "Your device draws one of the options and answers for it alone, without telling which you chose."
+        return odds | {"sentence": f"{how} {odds['sentence']}"}

@@ -1,4 +1,4 @@
-"""A number in a range: its mean, and how it is spread over a grid."""
+"""Questions for a number in a range: its mean, and its distribution over a grid."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lapwing.arrays import Floats, Integers
-from lapwing.collect.direct import DirectEncoding
+from lapwing.collect.encodings import DirectEncoding
+from lapwing.collect.local import ReportRows, Reports, as_numbers
 from lapwing.collect.probabilities import WORD, SymbolCoin, spread
-from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, Reports, as_numbers
 from lapwing.errors import Misconfigured
 from lapwing.survey.program import Program, rounded
 from lapwing.survey.survey_question import NO_ANSWER, Estimated, MeanOfAnswers, SurveyQuestion, odds_of, shares_of
@@ -78,13 +77,9 @@ class Numeric(SurveyQuestion):
             raise Misconfigured("`step` must divide the range into whole steps. Write for example step = 1.")
         if self.steps > MOST_STEPS:
             raise Misconfigured(f"`step` makes more than {MOST_STEPS:,} steps. Write a larger one.")
-        if self.declared_points is not None and not 2 <= self.declared_points <= min(MOST_POINTS, self.steps + 1):
-            most = min(MOST_POINTS, self.steps + 1)
+        most = min(MOST_POINTS, self.steps + 1)
+        if self.declared_points is not None and not 2 <= self.declared_points <= most:
             raise Misconfigured(f"`points` must lie between 2 and {most} here. Leave it out for the best mean.")
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def steps(self) -> int:
@@ -109,10 +104,10 @@ class Numeric(SurveyQuestion):
         return rounded(coin, points=self.points, steps=self.steps)
 
     def estimate(self, rows: ReportRows, confidence: Fraction) -> Estimated:
-        found = self.protocol.estimate(Reports(self.protocol.name, rows), confidence=confidence)
+        shares = self.protocol.estimate(Reports(self.protocol.name, rows), confidence=confidence)
         mean = self._mean(as_numbers(rows), confidence)
         note = f"Each number was rounded at random to one of the {self.points} points next to it."
-        return Estimated(shares_of(found), found.moved_by(1), mean, note)
+        return Estimated(shares_of(shares), shares.moved_by(1), mean, note)
 
     def _mean(self, places: Integers, confidence: Fraction) -> MeanOfAnswers:
         from scipy.special import stdtrit  # slow import
@@ -131,22 +126,13 @@ class Numeric(SurveyQuestion):
         mean = top / below if below > 0 else 0.0
         return MeanOfAnswers(middle + half * mean, middle + half * low, middle + half * high, self.unit)
 
-    def joint_protocol(self) -> FrequencyProtocol:
-        return self.protocol
-
-    def variance(self) -> float:
-        return max(self.protocol.variance(0.0), self.protocol.variance(1.0))
-
     @property
     def odds(self) -> dict[str, Any]:
-        found = odds_of(self.protocol)
-        near = f"Your number is rounded at random to one of {self.points} points: {self._listed}. "
-        return found | {"sentence": near + str(found["sentence"])}
-
-    @property
-    def _listed(self) -> str:
+        odds = odds_of(self.protocol)
         shown = self.labels if len(self.labels) <= 6 else (*self.labels[:2], "...", self.labels[-1])
-        return ", ".join(shown) + (f" {self.unit}" if self.unit else "")
+        points = ", ".join(shown) + (f" {self.unit}" if self.unit else "")
+        near = f"Your number is rounded at random to one of {self.points} points: {points}. "
+        return odds | {"sentence": near + str(odds["sentence"])}
 
     @property
     def number(self) -> dict[str, Any] | None:

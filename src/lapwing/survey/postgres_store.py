@@ -9,7 +9,7 @@ In doubt:   if the connection is lost in a commit, the store connects again, wai
 No order:   PostgreSQL notes beside each row the transaction that wrote it, and keeps rows in the order they came. So
             every so often, and when the store is closed, one transaction writes all rows anew in the order of their
             nonces and hashes: then they have one transaction and that order. Until then, and in the server's log and
-            its backups, order and connection can still be seen by whoever administers the server.
+            its backups, the server's administrators can see order and connection.
 Checked by: tests/survey/test_stores.py
 """
 
@@ -42,6 +42,9 @@ class PostgresSurveyStore:
         self.name = address.name
         self._address = address
         self._schema = address.schema or SURVEY_SCHEMA
+        self._bound_to, self._reports, self._invitations = (
+            f"{self._schema}.{table}" for table in ("survey", "reports", "invitations")
+        )
         self._timeout = timeout
         self._idle: list[Link] = []
         self._survey: str | None = None
@@ -50,23 +53,23 @@ class PostgresSurveyStore:
     def prepare(self, survey: str, key: str) -> str:
         with self._writing() as link:
             link.run(f"SELECT pg_advisory_xact_lock({_LOCKS}, hashtext('{self._schema}'))")
-            if not self._is_made(link):
-                self._make(link)
-            found = link.run(f"SELECT id, key FROM {self._schema}.survey FOR UPDATE")
-            if not found:
-                link.run(f"INSERT INTO {self._schema}.survey VALUES (1, %s, %s)", [survey, key])
-            elif found[0][0] != survey:
-                kept = f"EXISTS (SELECT FROM {self._schema}.reports) OR EXISTS (SELECT FROM {self._schema}.invitations)"
-                if link.run(f"SELECT {kept}")[0][0]:
+            if not self._has_tables(link):
+                self._create_tables(link)
+            rows = link.run(f"SELECT id, key FROM {self._bound_to} FOR UPDATE")
+            if not rows:
+                link.run(f"INSERT INTO {self._bound_to} VALUES (1, %s, %s)", [survey, key])
+            elif rows[0][0] != survey:
+                used = f"EXISTS (SELECT FROM {self._reports}) OR EXISTS (SELECT FROM {self._invitations})"
+                if link.run(f"SELECT {used}")[0][0]:
                     raise Misconfigured(OTHER_SURVEY.format(name=self.name))
-                link.run(f"UPDATE {self._schema}.survey SET id = %s", [survey])
+                link.run(f"UPDATE {self._bound_to} SET id = %s", [survey])
         self._survey = survey
-        return str(found[0][1]) if found else key
+        return str(rows[0][1]) if rows else key
 
     def survey(self) -> str | None:
         with self._reading() as link:
-            found = link.run(f"SELECT id FROM {self._schema}.survey") if self._is_made(link) else []
-            return str(found[0][0]) if found else None
+            rows = link.run(f"SELECT id FROM {self._bound_to}") if self._has_tables(link) else []
+            return str(rows[0][0]) if rows else None
 
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         try:
@@ -75,8 +78,8 @@ class PostgresSurveyStore:
                 refusal = self._keep(link, nonce, report, invitation)
                 if refusal is not None:
                     raise _NotKept(refusal)
-        except _NotKept as found:
-            return found.fate
+        except _NotKept as refused:
+            return refused.fate
         except _Lost as lost:
             try:
                 kept = self._is_kept(nonce, report)
@@ -94,32 +97,29 @@ class PostgresSurveyStore:
 
     def count(self) -> int:
         with self._reading() as link:
-            return int(link.run(f"SELECT count(*) FROM {self._schema}.reports")[0][0])
+            return int(link.run(f"SELECT count(*) FROM {self._reports}")[0][0])
 
     def reports(self) -> list[bytes]:
         with self._reading() as link:
-            return [row[0] for row in link.run(f"SELECT report FROM {self._schema}.reports ORDER BY nonce")]
+            return [row[0] for row in link.run(f"SELECT report FROM {self._reports} ORDER BY nonce")]
 
     def invite(self, hashes: Iterable[bytes]) -> None:
         with self._writing() as link:
-            made = f"INSERT INTO {self._schema}.invitations SELECT unnest(%s::bytea[]), false ON CONFLICT DO NOTHING"
-            link.run(made, [sorted(hashes)])
+            insert = f"INSERT INTO {self._invitations} SELECT unnest(%s::bytea[]), false ON CONFLICT DO NOTHING"
+            link.run(insert, [sorted(hashes)])
 
     def invited(self) -> Invited:
         with self._reading() as link:
-            counted = f"SELECT count(*), count(*) FILTER (WHERE used) FROM {self._schema}.invitations"
-            made, used = link.run(counted)[0]
-            return Invited(made, used)
+            return Invited(*link.run(f"SELECT count(*), count(*) FILTER (WHERE used) FROM {self._invitations}")[0])
 
     def mix(self) -> None:
         """Writes all rows anew, in one transaction and in the order of their random names."""
         with self._writing() as link:
             self._bound(link, "UPDATE")
-            for table, name in (("reports", "nonce"), ("invitations", "hash")):
-                place = f"{self._schema}.{table}"
-                old = f"WITH old AS (DELETE FROM {place} RETURNING *)"
-                link.run(f"{old} INSERT INTO {place} SELECT * FROM old ORDER BY {name}")
-            total = link.run(f"SELECT count(*) FROM {self._schema}.reports")[0][0]
+            for table, name in ((self._reports, "nonce"), (self._invitations, "hash")):
+                old = f"WITH old AS (DELETE FROM {table} RETURNING *)"
+                link.run(f"{old} INSERT INTO {table} SELECT * FROM old ORDER BY {name}")
+            total = link.run(f"SELECT count(*) FROM {self._reports}")[0][0]
         self._unmixed, self._mix_at = 0, max(_MIX_EVERY, total // 10)
 
     def close(self) -> None:
@@ -130,35 +130,32 @@ class PostgresSurveyStore:
             self._idle.pop().close()
 
     def _keep(self, link: Link, nonce: bytes, report: bytes, invitation: bytes | None) -> Kept | None:
-        """Writes a report; why not, if it does not."""
-        kept = f"INSERT INTO {self._schema}.reports VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING true"
-        if not link.run(kept, [nonce, report]):
-            found = link.run(f"SELECT report FROM {self._schema}.reports WHERE nonce = %s", [nonce])
-            return Kept.ALREADY if found == [(report,)] else Kept.NONCE_TAKEN
-        if invitation is not None:
-            place = f"{self._schema}.invitations"
-            if not link.run(
-                f"UPDATE {place} SET used = true WHERE hash = %s AND NOT used RETURNING true", [invitation]
-            ):
-                known = link.run(f"SELECT used FROM {place} WHERE hash = %s", [invitation])
-                return Kept.INVITATION_USED if known else Kept.INVITATION_UNKNOWN
+        """Writes a report, or returns why it was not written."""
+        insert = f"INSERT INTO {self._reports} VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING true"
+        if not link.run(insert, [nonce, report]):
+            rows = link.run(f"SELECT report FROM {self._reports} WHERE nonce = %s", [nonce])
+            return Kept.ALREADY if rows == [(report,)] else Kept.NONCE_TAKEN
+        spend = f"UPDATE {self._invitations} SET used = true WHERE hash = %s AND NOT used RETURNING true"
+        if invitation is not None and not link.run(spend, [invitation]):
+            rows = link.run(f"SELECT used FROM {self._invitations} WHERE hash = %s", [invitation])
+            return Kept.INVITATION_USED if rows else Kept.INVITATION_UNKNOWN
         return None
 
     def _bound(self, link: Link, lock: str) -> None:
         """Holds the survey that this store was prepared for."""
-        if link.run(f"SELECT id FROM {self._schema}.survey FOR {lock}") != [(self._survey,)]:
+        if link.run(f"SELECT id FROM {self._bound_to} FOR {lock}") != [(self._survey,)]:
             raise StoreFailed(TAKEN_OVER.format(name=self.name))
 
     def _is_kept(self, nonce: bytes, report: bytes) -> bool:
         """Whether a report whose connection was lost in the commit was kept: the lock says that it has ended."""
         with self._writing() as link:
             self._bound(link, "UPDATE")
-            return link.run(f"SELECT report FROM {self._schema}.reports WHERE nonce = %s", [nonce]) == [(report,)]
+            return link.run(f"SELECT report FROM {self._reports} WHERE nonce = %s", [nonce]) == [(report,)]
 
-    def _is_made(self, link: Link) -> bool:
-        return bool(link.run(f"SELECT to_regclass('{self._schema}.survey') IS NOT NULL")[0][0])
+    def _has_tables(self, link: Link) -> bool:
+        return bool(link.run(f"SELECT to_regclass('{self._bound_to}') IS NOT NULL")[0][0])
 
-    def _make(self, link: Link) -> None:
+    def _create_tables(self, link: Link) -> None:
         if not link.run(f"SELECT to_regnamespace('{self._schema}') IS NOT NULL")[0][0]:
             link.run(f"CREATE SCHEMA {self._schema}")
         for statement in _TABLES:
@@ -186,7 +183,7 @@ class PostgresSurveyStore:
     def _held(self, begin: str) -> Iterator[Link]:
         """A connection in a transaction, which ends with it."""
         try:
-            link = self._begun(begin)
+            link = self._begin(begin)
             try:
                 yield link
             finally:
@@ -197,8 +194,8 @@ class PostgresSurveyStore:
         except psycopg.Error as error:
             raise StoreFailed(f"{self.name} could not be used: {next_step(error)} Nothing was kept.") from None
 
-    def _begun(self, begin: str) -> Link:
-        """An idle connection, if it is still there; otherwise a new one."""
+    def _begin(self, begin: str) -> Link:
+        """A transaction on an idle connection, if it is still there; otherwise on a new one."""
         while self._idle:
             with suppress(IndexError):
                 link = self._idle.pop()

@@ -104,7 +104,7 @@ def run(program: Mapping[str, Any], answer: int | None, words: Sequence[int], *,
 
 
 def spread(program: Mapping[str, Any], place: int, word: int) -> int:
-    """The symbol in this place, or by chance another one: what collect/direct.py does with the same word."""
+    """The symbol in this place, or by chance another one: what collect/encodings.py does with the same word."""
     truth = int(program["truth"])
     if word < truth:
         return place

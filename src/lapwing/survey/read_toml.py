@@ -17,11 +17,8 @@ from lapwing.survey.numeric import Numeric
 from lapwing.survey.survey_question import LN_3, Coins, OneOf, SurveyQuestion, YesNo
 
 T = TypeVar("T")
+Section = Mapping[str, Any]
 
-_TOP = {
-    *("title", "about", "run_by", "contact", "epsilon", "report_from", "invitations", "results", "confidence", "url"),
-    *("origins", "per_minute", "questions"),
-}
 _EVERY = {"id", "text", "help", "kind", "epsilon"}
 _KINDS: dict[str, set[str]] = {
     "yes-no": set(),
@@ -44,6 +41,7 @@ _WHY = {
     "options": 'List what can be chosen, such as options = ["one", "another"].',
     "range": "Write the least and the largest number, such as range = [0, 80].",
 }
+"""The keys that a survey and its questions must have, and what to write."""
 
 
 def read_survey(path: Path | str) -> Survey:
@@ -52,7 +50,7 @@ def read_survey(path: Path | str) -> Survey:
 
 
 def parse_survey(text: str, name: str = "survey.toml") -> Survey:
-    """The survey that a text describes; `name` stands in its errors."""
+    """The survey that a text describes; `name` is that of the file in errors."""
     return _SurveyFile(name).survey(parse_toml(text, name))
 
 
@@ -60,98 +58,62 @@ class _SurveyFile:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def survey(self, found: Mapping[str, Any]) -> Survey:
-        self._known(found, _TOP, "")
-        listed = self._required(found, "questions", "")
-        if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
+    def survey(self, section: Section) -> Survey:
+        self._check_keys(section, {"questions", *_TOP}, "")
+        sections = self._required(section, "questions", "")
+        if not isinstance(sections, list) or not all(isinstance(question, Mapping) for question in sections):
             self._fail("questions", "must be a list of sections", _WHY["questions"])
-        questions = tuple(self._question(one, i) for i, one in enumerate(listed, 1))
-        read: dict[str, Any] = {
-            "title": self._text(self._required(found, "title", ""), "title"),
-            "run_by": self._text(self._required(found, "run_by", ""), "run_by"),
-            "contact": self._text(self._required(found, "contact", ""), "contact"),
-            "epsilon": self._at("epsilon", lambda: positive(self._required(found, "epsilon", ""), "epsilon")),
-            "report_from": self._at(
-                "report_from", lambda: count(self._required(found, "report_from", ""), "report_from")
-            ),
-        }
-        for key, reader in _OPTIONAL.items():
-            if key in found:
-                read[key] = self._at(key, lambda reader=reader, key=key: reader(found[key], key))  # type: ignore[misc]
-        return self._at("", lambda: Survey(questions=questions, **read))
+        questions = tuple(self._question(question, i) for i, question in enumerate(sections, 1))
+        settings = {key: self._read(section, key) for key in _TOP if key in section or key in _WHY}
+        return self._locate("", lambda: Survey(questions=questions, **settings))
 
-    def _question(self, found: Mapping[str, Any], number: int) -> SurveyQuestion:
-        at = f"questions[{number}]"
-        name = self._text(self._required(found, "id", f"{at}."), f"{at}.id")
-        at = f"questions.{name}"
-        kind = self._required(found, "kind", f"{at}.")
+    def _question(self, section: Section, number: int) -> SurveyQuestion:
+        name = self._read(section, "id", f"questions[{number}].")
+        at = f"questions.{name}."
+        kind = self._required(section, "kind", at)
         if not isinstance(kind, str) or kind not in _KINDS:
-            self._fail(f"{at}.kind", f"is {kind!r}", _WHY["kind"])
-        self._known(found, _EVERY | _KINDS[kind], f"{at}.", f' A question of the kind "{kind}" has no such key.')
-        shared: dict[str, Any] = {
-            "id": name,
-            "text": self._text(self._required(found, "text", f"{at}."), f"{at}.text"),
-            "help": self._text(found["help"], f"{at}.help") if "help" in found else "",
-            "epsilon": self._epsilon(found, kind, at),
-        }
-        return self._at(at, lambda: self._made(found, kind, at, shared))
+            self._fail(f"{at}kind", f"is {kind!r}", _WHY["kind"])
+        self._check_keys(section, _EVERY | _KINDS[kind], at, f' A question of the kind "{kind}" has no such key.')
+        fields = {"id": name, "text": self._read(section, "text", at), "help": self._read(section, "help", at, "")}
+        fields["epsilon"] = self._read(section, "epsilon", at, LN_3 if kind == "two-coins" else None)
+        if kind == "two-coins" and fields["epsilon"] != LN_3:
+            rule = f"is {fields['epsilon']}; two coins cost ln 3, which is 1.09862"
+            self._fail(f"{at}epsilon", rule, 'Leave it out, or ask "yes-no".')
+        if "options" in _KINDS[kind]:
+            fields["options"] = self._read(section, "options", at)
+        if kind == "number":
+            fields["low"], fields["high"] = self._read(section, "range", at)
+            fields |= {key: self._read(section, key, at) for key in ("step", "unit") if key in section}
+            fields["declared_points"] = self._read(section, "points", at) if "points" in section else None
+        make = {"yes-no": YesNo, "two-coins": Coins, "choice": OneOf, "several": Several, "number": Numeric}[kind]
+        question: SurveyQuestion = self._locate(at.rstrip("."), lambda: make(**fields))
+        return question
 
-    def _made(self, found: Mapping[str, Any], kind: str, at: str, shared: dict[str, Any]) -> SurveyQuestion:
-        match kind:
-            case "yes-no":
-                return YesNo(**shared)
-            case "two-coins":
-                return Coins(**shared)
-            case "choice" | "several":
-                options = _texts(self._required(found, "options", f"{at}."), "options")
-                return OneOf(**shared, listed=options) if kind == "choice" else Several(**shared, listed=options)
-            case _:
-                ends = self._required(found, "range", f"{at}.")
-                if not isinstance(ends, list) or len(ends) != 2:
-                    self._fail(f"{at}.range", "must be two numbers", _WHY["range"])
-                low, high = (exact(end, "range") for end in ends)
-                return Numeric(
-                    **shared,
-                    low=low,
-                    high=high,
-                    step=positive(found.get("step", 1), "step"),
-                    unit=self._text(found["unit"], f"{at}.unit") if "unit" in found else "",
-                    declared_points=count(found["points"], "points") if "points" in found else None,
-                )
+    def _read(self, section: Section, key: str, at: str = "", default: Any = None) -> Any:
+        if default is not None and key not in section:
+            return default
+        value = self._required(section, key, at)
+        return self._locate(f"{at}{key}", lambda: {**_TOP, **_OF_QUESTIONS}[key](value, key))
 
-    def _epsilon(self, found: Mapping[str, Any], kind: str, at: str) -> Fraction:
-        if kind != "two-coins":
-            return self._at(f"{at}.epsilon", lambda: positive(self._required(found, "epsilon", f"{at}."), "epsilon"))
-        given = self._at(f"{at}.epsilon", lambda: positive(found.get("epsilon", LN_3), "epsilon"))
-        if given != LN_3:
-            self._fail(
-                f"{at}.epsilon", f"is {given}; two coins cost ln 3, which is 1.09862", 'Leave it out, or ask "yes-no".'
-            )
-        return given
-
-    def _required(self, found: Mapping[str, Any], key: str, at: str) -> Any:
-        if key not in found:
+    def _required(self, section: Section, key: str, at: str) -> Any:
+        if key not in section:
             self._fail(f"{at}{key}", "is missing", _WHY[key])
-        return found[key]
+        return section[key]
 
-    def _text(self, value: Any, key: str) -> str:
-        return self._at(key, lambda: _read_text(value, key))
-
-    def _known(self, found: Mapping[str, Any], names: set[str], at: str, more: str = "") -> None:
-        for key in found:
+    def _check_keys(self, section: Section, names: set[str], at: str, more: str = "") -> None:
+        for key in section:
             if key not in names:
                 near = difflib.get_close_matches(key, names, 1)
                 fix = f"Did you mean `{near[0]}`?" if near else f"Use {', '.join(sorted(names))}."
-                if at and key in _TOP:
+                if at and (key in _TOP or key == "questions"):
                     fix = "It is about the whole survey: move it above the first [[questions]]."
                 self._fail(f"{at}{key}", "is not a known key", fix + more)
 
-    def _at(self, key: str, read: Callable[[], T]) -> T:
+    def _locate(self, key: str, read: Callable[[], T]) -> T:
+        """What `read` returns; its errors name the file and the key."""
         try:
             return read()
         except LapwingError as error:
-            if isinstance(error, Misconfigured) and error.located:
-                raise
             where = f"{self.name}: {key}" if key else self.name
             raise Misconfigured(f"{where}: {error}", located=True) from None
 
@@ -161,36 +123,57 @@ class _SurveyFile:
 
 def _read_text(value: object, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Misconfigured(f"`{name.rsplit('.', 1)[-1]}` must be text. Put it in quotes.")
+        raise Misconfigured(f"`{name}` must be text. Put it in quotes.")
     if len(value) > _LONGEST or "\0" in value:
-        raise Misconfigured(f"`{name.rsplit('.', 1)[-1]}` must be text of at most {_LONGEST:,} ordinary characters.")
+        raise Misconfigured(f"`{name}` must be text of at most {_LONGEST:,} ordinary characters.")
     return value.strip()
 
 
-def _texts(value: object, name: str) -> tuple[str, ...]:
+def _read_texts(value: object, name: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise Misconfigured(f"`{name}` must be a list of texts. Put it in brackets.")
-    return tuple(_read_text(one, name) for one in value)
+    return tuple(_read_text(text, name) for text in value)
 
 
-def _flag(value: object, name: str) -> bool:
+def _read_flag(value: object, name: str) -> bool:
     if not isinstance(value, bool):
         raise Misconfigured(f"`{name}` must be true or false, without quotes.")
     return value
 
 
-def _who(value: object, name: str) -> str:
+def _read_audience(value: object, name: str) -> str:
     if value not in ("link", "public"):
         raise Misconfigured(f'`{name}` must be "link" or "public".')
     return str(value)
 
 
-_OPTIONAL: dict[str, Callable[[Any, str], Any]] = {
+def _read_range(value: object, name: str) -> tuple[Fraction, ...]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise Misconfigured(f"`{name}` must be two numbers. {_WHY[name]}")
+    return tuple(exact(end, name) for end in value)
+
+
+_TOP: dict[str, Callable[[Any, str], Any]] = {
+    "title": _read_text,
+    "run_by": _read_text,
+    "contact": _read_text,
+    "epsilon": positive,
+    "report_from": count,
     "about": _read_text,
-    "invitations": _flag,
-    "results": _who,
+    "invitations": _read_flag,
+    "results": _read_audience,
     "confidence": inside_unit,
     "url": lambda value, name: _read_text(value, name).rstrip("/"),
-    "origins": _texts,
+    "origins": _read_texts,
     "per_minute": count,
+}
+_OF_QUESTIONS: dict[str, Callable[[Any, str], Any]] = {
+    "id": _read_text,
+    "text": _read_text,
+    "help": _read_text,
+    "options": _read_texts,
+    "range": _read_range,
+    "step": positive,
+    "unit": _read_text,
+    "points": count,
 }

@@ -1,11 +1,11 @@
-"""From stored reports to what may be said: shares with intervals, or that there are too few reports to say anything."""
+"""From stored reports to results: shares with intervals, or that there are too few reports."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from lapwing.answers.formats import guarded
 from lapwing.collect.joint import JointTable, estimate_joint
-from lapwing.collect.reports import Reports
+from lapwing.collect.local import Reports
 from lapwing.errors import Misconfigured
 from lapwing.numbers import count
 from lapwing.privacy.phrases import percent
@@ -25,7 +25,7 @@ from lapwing.survey.wire import Reader
 
 @dataclass(frozen=True, slots=True)
 class SurveyResults:
-    """What the reports to a survey say, question by question. Empty below the declared number of reports."""
+    """The estimates of a survey, question by question. Empty below the declared number of reports."""
 
     survey: Survey
     id: str
@@ -38,7 +38,7 @@ class SurveyResults:
 
     @property
     def message(self) -> str:
-        """What to make of it, in one or two sentences."""
+        """How far the results can be used, in one or two sentences."""
         reports = f"{self.n:,} report{'' if self.n == 1 else 's'}"
         if self.enough:
             return f"{reports}. Intervals hold at {percent(self.survey.confidence)} for those who took part."
@@ -76,85 +76,84 @@ class SurveyResults:
         }
 
     def _question(self, name: str) -> dict[str, Any]:
-        question, found = self.survey.question(name), self.estimated.get(name)
+        question, estimate = self.survey.question(name), self.estimated.get(name)
         return {
             "id": name,
             "text": question.text,
             "kind": question.kind,
             "epsilon": decimal_text(question.epsilon),
             "points": question.number is not None,
-            "values": [asdict(value) for value in found.values] if found else [],
-            "mean": asdict(found.mean) if found and found.mean else None,
-            "moved_by_one": found.moved_by_one if found else None,
+            "values": [asdict(value) for value in estimate.values] if estimate else [],
+            "mean": asdict(estimate.mean) if estimate and estimate.mean else None,
+            "moved_by_one": estimate.moved_by_one if estimate else None,
             "half_width": self.half_width(name),
-            "note": found.note if found else "",
+            "note": estimate.note if estimate else "",
         }
 
     def to_csv(self) -> str:
         """A line for each share and each mean."""
-        written = io.StringIO()
-        rows = csv.writer(written, lineterminator="\n")
-        rows.writerow(["question", "value", "estimate", "low", "high", "reports"])
-        for name, found in self.estimated.items():
-            for one in found.values:
-                rows.writerow([name, guarded(one.label), one.share, one.low, one.high, one.n])
-            if found.mean:
-                rows.writerow([name, "(mean)", found.mean.mean, found.mean.low, found.mean.high, self.n])
-        return written.getvalue()
+        rows: list[list[object]] = [["question", "value", "estimate", "low", "high", "reports"]]
+        for name, estimate in self.estimated.items():
+            rows += [
+                [name, guarded(value.label), value.share, value.low, value.high, value.n] for value in estimate.values
+            ]
+            if mean := estimate.mean:
+                rows.append([name, "(mean)", mean.mean, mean.low, mean.high, self.n])
+        return _csv(rows)
 
     def __str__(self) -> str:
         lines = [self.survey.title, self.message]
         for question in self.survey.questions:
-            found = self.estimated.get(question.id)
+            estimate = self.estimated.get(question.id)
             lines += ["", f"{question.text}  (epsilon = {decimal_text(question.epsilon)})"]
-            if found is None:
+            if estimate is None:
                 lines.append("  do not report yet")
                 continue
-            width = max(len(one.label) for one in found.values)
-            for one in found.values:
-                lines.append(f"  {one.label:{width}}  {one.share:7.1%}   {one.low:6.1%} to {one.high:6.1%}")
-            if found.mean:
-                unit = f" {found.mean.unit}" if found.mean.unit else ""
-                mean = found.mean
+            width = max(len(value.label) for value in estimate.values)
+            for value in estimate.values:
+                lines.append(f"  {value.label:{width}}  {value.share:7.1%}   {value.low:6.1%} to {value.high:6.1%}")
+            if mean := estimate.mean:
+                unit = f" {mean.unit}" if mean.unit else ""
                 lines.append(f"  mean of who answered  {mean.mean:.4g}{unit}, {mean.low:.4g} to {mean.high:.4g}")
-            lines += [f"  {found.note}"] if found.note else []
-            lines.append(f"  One hostile respondent can move a share by {found.moved_by_one:.2g}.")
+            lines += [f"  {estimate.note}"] if estimate.note else []
+            lines.append(f"  One hostile respondent can move a share by {estimate.moved_by_one:.2g}.")
         return "\n".join(lines)
 
 
 def joint_csv(table: JointTable) -> str:
     """A line for each pair of values."""
-    written = io.StringIO()
-    rows = csv.writer(written, lineterminator="\n")
-    rows.writerow(["first", "second", "share", "share_low", "share_high"])
     first, second, share = table.table().columns
-    labels = zip(first.values, second.values, strict=True)
-    numbers = np.stack([share.values, np.asarray(share.low), np.asarray(share.high)], axis=1).tolist()
-    for (one, two), line in zip(labels, numbers, strict=True):
-        rows.writerow([guarded(str(one)), guarded(str(two)), *line])
+    labels = ([guarded(str(value)) for value in column.values] for column in (first, second))
+    numbers = (np.asarray(values).tolist() for values in (share.values, share.low, share.high))
+    return _csv([["first", "second", "share", "share_low", "share_high"], *zip(*labels, *numbers, strict=True)])
+
+
+def _csv(rows: Iterable[Iterable[object]]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
     return written.getvalue()
 
 
 def results(survey: Survey, reports: Sequence[bytes]) -> SurveyResults:
-    """What these reports say. Below `report_from` nothing is estimated."""
+    """The results of these reports. Below `report_from` nothing is estimated."""
     reader = Reader(survey)
     if len(reports) < survey.report_from:
         return SurveyResults(survey, reader.id, len(reports), {})
     rows = reader.rows(reports)
-    found = {one.id: one.estimate(rows[one.id], survey.confidence) for one in survey.questions}
-    return SurveyResults(survey, reader.id, len(reports), found)
+    estimated = {question.id: question.estimate(rows[question.id], survey.confidence) for question in survey.questions}
+    return SurveyResults(survey, reader.id, len(reports), estimated)
 
 
 def joint_results(survey: Survey, reports: Sequence[bytes], first: str, second: str) -> JointTable:
     """The joint table of two questions, with intervals. Their epsilons were spent anyway: it costs nothing more."""
     if first == second:
         raise Misconfigured("A joint table is of two questions. Name another one.")
-    one, two = (survey.question(name).joint_protocol() for name in (first, second))
+    protocols = [survey.question(name).protocol for name in (first, second)]
     if len(reports) < survey.report_from:
         raise Misconfigured(
             f"There are {len(reports)} of the {survey.report_from} reports that this survey needs. "
             "Do not report results yet."
         )
     rows = Reader(survey).rows(reports)
-    left, right = Reports(one.name, rows[first]), Reports(two.name, rows[second])
-    return estimate_joint((one, left), (two, right), confidence=survey.confidence)
+    pairs = [(own, Reports(own.name, rows[name])) for own, name in zip(protocols, (first, second), strict=True)]
+    return estimate_joint(pairs[0], pairs[1], confidence=survey.confidence)

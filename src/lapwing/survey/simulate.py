@@ -42,7 +42,7 @@ class Simulated:
     bits: BitSource = field(default=SYSTEM)
 
     def arrive(self, everyone: Iterable[Answers], *, pause: float = 0.0, stop: threading.Event | None = None) -> int:
-        """Sends one message for each of them, this many seconds apart; how many were sent."""
+        """Sends a message for each of them, `pause` seconds apart, and returns how many."""
         description, reader, sent = public_description(self.survey), Reader(self.survey), 0
         waiting = stop or threading.Event()
         for answers in everyone:
@@ -62,6 +62,6 @@ def class_survey() -> Survey:
     return parse_survey(CLASS_SURVEY, "the class survey")
 
 
-def class_answers(many: int) -> list[Answers]:
+def class_answers(number: int) -> list[Answers]:
     """30 of every 100 would say yes; all answer."""
-    return [{"cheated": int(person * 37 % 100 < SHARE)} for person in range(many)]
+    return [{"cheated": int(person * 37 % 100 < SHARE)} for person in range(number)]

@@ -1,4 +1,4 @@
-"""The pages of a survey as they are served, or written to a folder that can be hosted anywhere else."""
+"""The pages of a survey, as they are served or written to a folder to be hosted elsewhere."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ class Site:
     @cached_property
     def hashes(self) -> dict[str, dict[str, str]]:
         """The SHA-256 of each file, in hex and as browsers check it before they run a script."""
-        return {name: _hashes(data) for name, data in {**self.files, "survey.json": self.description_bytes}.items()}
-
-    @cached_property
-    def policy(self) -> str:
-        """Content-Security-Policy: scripts and styles of this place alone, and reports to the survey's server."""
-        return f"{self._policy}; frame-ancestors 'none'"
+        files = {**self.files, "survey.json": self.description_bytes}
+        digests = {name: sha256(data).digest() for name, data in files.items()}
+        return {
+            name: {"sha256": digest.hex(), "integrity": f"sha256-{base64.b64encode(digest).decode()}"}
+            for name, digest in digests.items()
+        }
 
     @property
-    def _policy(self) -> str:
+    def policy(self) -> str:
+        """Content-Security-Policy: scripts and styles of this server alone, and reports to the survey's server."""
         parts = urlsplit(self.survey.url) if self.survey.url else None
         elsewhere = f" {parts.scheme}://{parts.netloc}" if parts else ""
         return (
@@ -63,7 +64,7 @@ class Site:
     def form(self, *, static: bool = False) -> str:
         """The form, for this server or to be hosted elsewhere."""
         text = self.description_bytes.decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
-        return self._render("form.html", static=static, csp=self._policy, description_json=Markup(text))
+        return self._render("form.html", static=static, csp=self.policy, description_json=Markup(text))
 
     def results(self, key: str | None) -> str:
         data = "results.json" if key is None else f"results.json?key={quote(key)}"
@@ -79,17 +80,17 @@ class Site:
                 "A form that is hosted elsewhere must know where its server is. "
                 'Write url = "https://..." in survey.toml.'
             )
-        made = {"index.html": self.form(static=True).encode(), "survey.json": self.description_bytes}
-        made |= {name: self.files[name] for name in _FORM_FILES}
-        listed = "".join(f"{sha256(data).hexdigest()}  {name}\n" for name, data in sorted(made.items()))
-        made["SHA256SUMS"] = listed.encode()
+        files = {"index.html": self.form(static=True).encode(), "survey.json": self.description_bytes}
+        files |= {name: self.files[name] for name in _FORM_FILES}
+        sums = "".join(f"{sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
+        files["SHA256SUMS"] = sums.encode()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name, data in made.items():
+            for name, data in files.items():
                 (folder / name).write_bytes(data)
         except OSError as error:
             raise Misconfigured(f"{folder} cannot be written ({error.strerror}). Name another folder.") from None
-        return [folder / name for name in made]
+        return [folder / name for name in files]
 
     def _render(self, name: str, **more: Any) -> str:
         return _templates().get_template(name).render(survey=self.description, hashes=self.hashes, **more)
@@ -98,8 +99,3 @@ class Site:
 @cache
 def _templates() -> Environment:
     return Environment(loader=FileSystemLoader(PAGES), autoescape=True, trim_blocks=True)
-
-
-def _hashes(data: bytes) -> dict[str, str]:
-    digest = sha256(data).digest()
-    return {"sha256": digest.hex(), "integrity": f"sha256-{base64.b64encode(digest).decode()}"}

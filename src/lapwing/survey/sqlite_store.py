@@ -7,7 +7,7 @@ Checkpoints: only while the write lock is held, from a second connection: SQLite
 No order:    tables are kept by nonce and by hash (WITHOUT ROWID), but SQLite fills a page in the order rows came, and
              the log holds the last commits. So every so often, when the store is opened for writing, and when it is
              closed, one transaction writes all rows anew in the order of their nonces and hashes, and the log starts
-             again. Until then whoever reads the file and its log can see order and connection.
+             again. Until then the file and its log show order and connection.
 Checked by:  tests/survey/test_stores.py, tests/survey/test_crash.py
 """
 
@@ -61,21 +61,21 @@ class SqliteSurveyStore:
     def prepare(self, survey: str, key: str) -> str:
         with self._writing() as connection:
             self._survey = survey
-            found = connection.execute("SELECT id, key FROM survey").fetchone()
-            if found is None:
+            row = connection.execute("SELECT id, key FROM survey").fetchone()
+            if row is None:
                 connection.execute("INSERT INTO survey VALUES (1, ?, ?)", (survey, key))
                 return key
-            if found[0] != survey:
-                kept = "SELECT EXISTS (SELECT 1 FROM reports) OR EXISTS (SELECT 1 FROM invitations)"
-                if connection.execute(kept).fetchone()[0]:
+            if row[0] != survey:
+                used = "SELECT EXISTS (SELECT 1 FROM reports) OR EXISTS (SELECT 1 FROM invitations)"
+                if connection.execute(used).fetchone()[0]:
                     raise Misconfigured(OTHER_SURVEY.format(name=self.name))
                 connection.execute("UPDATE survey SET id = ?", (survey,))
-            return str(found[1])
+            return str(row[1])
 
     def survey(self) -> str | None:
         with self._held() as connection:
-            found = connection.execute("SELECT id FROM survey").fetchone()
-            return str(found[0]) if found else None
+            row = connection.execute("SELECT id FROM survey").fetchone()
+            return str(row[0]) if row else None
 
     def add(self, nonce: bytes, report: bytes, invitation: bytes | None = None) -> Kept:
         with self._writing() as connection:
@@ -103,12 +103,11 @@ class SqliteSurveyStore:
 
     def invite(self, hashes: Iterable[bytes]) -> None:
         with self._writing() as connection:
-            connection.executemany("INSERT OR IGNORE INTO invitations VALUES (?, 0)", [(one,) for one in hashes])
+            connection.executemany("INSERT OR IGNORE INTO invitations VALUES (?, 0)", [(code,) for code in hashes])
 
     def invited(self) -> Invited:
         with self._held() as connection:
-            made, used = connection.execute("SELECT COUNT(*), COALESCE(SUM(used), 0) FROM invitations").fetchone()
-            return Invited(made, used)
+            return Invited(*connection.execute("SELECT COUNT(*), COALESCE(SUM(used), 0) FROM invitations").fetchone())
 
     def close(self) -> None:
         with self._lock:
@@ -136,14 +135,8 @@ class SqliteSurveyStore:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._held() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with _transaction(connection):
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
             if self.path is None:
                 return
             self._commits += 1
@@ -154,12 +147,13 @@ class SqliteSurveyStore:
                 self._checkpoint(connection)
 
     def _connect(self) -> sqlite3.Connection:
-        place = self.path or ":memory:"
-        if isinstance(place, Path):
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.path is not None:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with suppress(FileExistsError):  # only its owner may read it
-                os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(place, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        connection = sqlite3.connect(
+            self.path or ":memory:", timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
         try:
             self._begin_with(connection)
         except BaseException:
@@ -181,15 +175,14 @@ class SqliteSurveyStore:
         connection.execute("PRAGMA fullfsync = ON")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("PRAGMA journal_size_limit = 0")  # a log that starts again is cut off, not written over
-        connection.execute("PRAGMA secure_delete = ON")  # so are rows that were written anew
+        connection.execute("PRAGMA secure_delete = ON")  # nor are old rows left behind
         connection.execute("PRAGMA temp_store = MEMORY")
         if owner != _APPLICATION:
-            connection.execute("BEGIN IMMEDIATE")
-            if not connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]:
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute("COMMIT")
+            with _transaction(connection):
+                if not connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]:
+                    for statement in _SCHEMA:
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             folder = os.open(self.path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)  # the file's name is durable too
@@ -199,19 +192,13 @@ class SqliteSurveyStore:
     def _mix(self, connection: sqlite3.Connection) -> None:
         """Writes all rows anew in the order of their random names. Failing is no harm: it is tried again later."""
         with suppress(sqlite3.Error):
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with _transaction(connection):
                 for table, name in (("reports", "nonce"), ("invitations", "hash")):
                     connection.execute(f"CREATE TEMP TABLE mixed AS SELECT * FROM {table}")
                     connection.execute(f"DELETE FROM {table}")
                     connection.execute(f"INSERT INTO {table} SELECT * FROM mixed ORDER BY {name}")
                     connection.execute("DROP TABLE mixed")
                 total = connection.execute("SELECT COUNT(*) FROM reports").fetchone()[0]
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
             self._unmixed, self._mix_at = 0, max(_MIX_EVERY, total // 10)
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
@@ -224,6 +211,19 @@ class SqliteSurveyStore:
                     second.execute("PRAGMA wal_checkpoint(PASSIVE)")
             finally:
                 connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """One write transaction: committed at the end, or rolled back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _next_step(error: Exception) -> str:

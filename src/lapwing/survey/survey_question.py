@@ -1,9 +1,8 @@
-"""What every question of a survey is, and the kinds that ask for one answer: yes or no, one of k, two coins."""
+"""Questions of a survey, and the kinds that ask for one answer: yes or no, one of k, two coins."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,12 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lapwing.collect.direct import DirectEncoding
-from lapwing.collect.estimate import Frequencies, Of
+from lapwing.collect.encodings import DirectEncoding, UnaryEncoding
+from lapwing.collect.local import ReportRows, Reports
 from lapwing.collect.probabilities import WORD, SymbolCoin, read_epsilon
-from lapwing.collect.protocol import FrequencyProtocol
-from lapwing.collect.reports import ReportRows, Reports
-from lapwing.collect.unary import UnaryEncoding
+from lapwing.collect.protocol import Frequencies, FrequencyProtocol, Of
 from lapwing.errors import Misconfigured
 from lapwing.numbers import ball, enclose, round_up
 from lapwing.survey.program import Program, bits, coins, whole
@@ -52,7 +49,7 @@ class MeanOfAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """What the reports to one question say."""
+    """The estimates of one question."""
 
     values: tuple[ShareEstimate, ...]
     moved_by_one: float
@@ -75,14 +72,11 @@ class SurveyQuestion(ABC):
     text: str
     epsilon: Fraction
     help: str = ""
+    options: tuple[str, ...] = ()
+    """What respondents choose from; empty for a number."""
 
     def __post_init__(self) -> None:
         read_epsilon(self.epsilon)
-
-    @property
-    @abstractmethod
-    def options(self) -> tuple[str, ...]:
-        """What respondents choose from; empty for a number."""
 
     @abstractmethod
     def program(self, width: int = WORD) -> Program:
@@ -92,13 +86,14 @@ class SurveyQuestion(ABC):
     def estimate(self, rows: ReportRows, confidence: Fraction) -> Estimated:
         """Shares and their intervals from at least one valid report."""
 
+    @property
     @abstractmethod
-    def joint_protocol(self) -> FrequencyProtocol:
-        """The protocol for a joint table with another question."""
+    def protocol(self) -> FrequencyProtocol:
+        """The protocol of the reports over all answers; refused if each report is about a part of the answer."""
 
-    @abstractmethod
     def variance(self) -> float:
         """n times the variance of an estimated share, in the worst case."""
+        return max(self.protocol.variance(0.0), self.protocol.variance(1.0))
 
     @property
     @abstractmethod
@@ -124,21 +119,18 @@ class OneOf(SurveyQuestion):
     """
 
     kind: ClassVar[str] = "choice"
-    listed: tuple[str, ...] = ()
+    of: ClassVar[Of] = "respondents"
+    note: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self.options, 2)
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        return self.listed
-
     @cached_property
-    def protocol(self) -> FrequencyProtocol:
+    def protocol(self) -> DirectEncoding | UnaryEncoding:
         return self.protocol_of(WORD)
 
-    def protocol_of(self, width: int) -> FrequencyProtocol:
+    def protocol_of(self, width: int) -> DirectEncoding | UnaryEncoding:
         values = (*self.options, NO_ANSWER)
         direct, unary = (kind(values, epsilon=self.epsilon) for kind in (DirectEncoding, UnaryEncoding))
         better = DirectEncoding if direct.variance() <= unary.variance() * _ALIKE else UnaryEncoding
@@ -148,25 +140,15 @@ class OneOf(SurveyQuestion):
         protocol = self.protocol_of(width)
         if isinstance(protocol, UnaryEncoding):
             return bits(protocol.rare, len(protocol.values))
-        return whole(coin_of(protocol), len(protocol.values))
+        return whole(protocol.coin, len(protocol.values))
 
     def estimate(self, rows: ReportRows, confidence: Fraction) -> Estimated:
-        found = self.protocol.estimate(Reports(self.protocol.name, rows), confidence=confidence, of=self._of)
-        return Estimated(shares_of(found), found.moved_by(1))
-
-    def joint_protocol(self) -> FrequencyProtocol:
-        return self.protocol
-
-    def variance(self) -> float:
-        return max(self.protocol.variance(0.0), self.protocol.variance(1.0))
+        shares = self.protocol.estimate(Reports(self.protocol.name, rows), confidence=confidence, of=self.of)
+        return Estimated(shares_of(shares), shares.moved_by(1), note=self.note)
 
     @property
     def odds(self) -> dict[str, Any]:
         return odds_of(self.protocol)
-
-    @property
-    def _of(self) -> Of:
-        return "respondents"
 
 
 @dataclass(frozen=True)
@@ -174,7 +156,7 @@ class YesNo(OneOf):
     """Yes or no: a choice of two."""
 
     kind: ClassVar[str] = "yes-no"
-    listed: tuple[str, ...] = ("No", "Yes")
+    options: tuple[str, ...] = ("No", "Yes")
 
 
 @dataclass(frozen=True, init=False)
@@ -201,73 +183,44 @@ class Coins(OneOf):
     """
 
     kind: ClassVar[str] = "two-coins"
-    listed: tuple[str, ...] = ("No", "Yes")
+    of: ClassVar[Of] = "population"
+    note: ClassVar[str] = "Who did not answer counts as half a yes."
+    options: tuple[str, ...] = ("No", "Yes")
 
-    def protocol_of(self, width: int) -> FrequencyProtocol:
+    def protocol_of(self, width: int) -> TwoCoins:
         return TwoCoins(self.options, epsilon=self.epsilon, width=width)
 
     def program(self, width: int = WORD) -> Program:
-        return coins(coin_of(self.protocol_of(width)))
-
-    def estimate(self, rows: ReportRows, confidence: Fraction) -> Estimated:
-        found = super().estimate(rows, confidence)
-        return Estimated(found.values, found.moved_by_one, note="Who did not answer counts as half a yes.")
-
-    @property
-    def _of(self) -> Of:
-        return "population"
+        return coins(self.protocol_of(width).coin)
 
 
-def coin_of(protocol: FrequencyProtocol) -> SymbolCoin:
-    if not isinstance(protocol, DirectEncoding):
-        raise TypeError("only direct encoding has a coin over symbols")
-    return protocol.coin
-
-
-def shares_of(found: Frequencies) -> tuple[ShareEstimate, ...]:
+def shares_of(estimate: Frequencies) -> tuple[ShareEstimate, ...]:
     """Every value of an estimate."""
-    table = found.table()
-    low, high = table.columns[1].low, table.columns[1].high
-    ends = zip(np.asarray(low).tolist(), np.asarray(high).tolist(), strict=True)
-    rows = zip(found.protocol.values, found.shares.tolist(), ends, strict=True)
-    return tuple(ShareEstimate(str(label), share, a, b, found.n) for label, share, (a, b) in rows)
+    column = estimate.table().columns[1]
+    numbers = (np.asarray(values).tolist() for values in (column.values, column.low, column.high))
+    rows = zip(estimate.protocol.values, *numbers, strict=True)
+    return tuple(ShareEstimate(str(label), share, low, high, estimate.n) for label, share, low, high in rows)
 
 
 def odds_of(protocol: FrequencyProtocol) -> dict[str, Any]:
     """How many of 100 reports are true, and how many say each other value."""
-    p, q, many = protocol.p, protocol.q, len(protocol.values)
+    p, q, k = protocol.p, protocol.q, len(protocol.values)
+    often, rarely = (f"about {round(100 * x)}" if 100 * x >= 1 else "fewer than 1" for x in (p, q))
+    heads: int | None = None
     if isinstance(protocol, UnaryEncoding):
         text = (
-            f"Your device marks some of the {many} answers. It marks yours {_of_100(p)}, and each of the others "
-            f"{_of_100(q)}, whether they are true or not."
+            f"Your device marks some of the {k} answers. It marks yours in {often} of 100 cases, and each of the "
+            f"others in {rarely} of 100 cases, whether they are true or not."
         )
-        return {"truth": round(100 * p), "other": round(100 * q), "symbols": many, "heads": None, "sentence": text}
-    each = f"{many - 1} other answers" if many > 2 else "other answer"
-    text = f"Of 100 people with the same answer, {_many(p)} send it and {_many(q)} send {_each(many)}{each}."
-    return {
-        "truth": round(100 * p),
-        "other": round(100 * q),
-        "symbols": many,
-        "heads": round(100 * (p - q)),
-        "sentence": text,
-    }
+    else:
+        heads, others = round(100 * (p - q)), f"each of the {k - 1} other answers" if k > 2 else "the other answer"
+        text = f"Of 100 people with the same answer, {often} send it and {rarely} send {others}."
+    return {"truth": round(100 * p), "other": round(100 * q), "symbols": k, "heads": heads, "sentence": text}
 
 
-def _each(many: int) -> str:
-    return "each of the " if many > 2 else "the "
-
-
-def _many(share: Fraction) -> str:
-    return f"about {round(100 * share)}" if 100 * share >= 1 else "fewer than 1"
-
-
-def _of_100(share: Fraction) -> str:
-    return f"in {_many(share)} of 100 cases"
-
-
-def check_options(options: tuple[Hashable, ...], least: int, most: int = MOST_OPTIONS) -> None:
-    """Raises Misconfigured unless these can be told apart by who reads them."""
-    texts = [str(value).strip().casefold() for value in options]
+def check_options(options: tuple[str, ...], least: int, most: int = MOST_OPTIONS) -> None:
+    """Raises Misconfigured unless readers can tell these apart."""
+    texts = [text.strip().casefold() for text in options]
     if not least <= len(options) <= most or "" in texts:
         raise Misconfigured(f"`options` must list {least} to {most} texts. Write options = ['one', 'another'].")
     if len(set(texts)) < len(texts):

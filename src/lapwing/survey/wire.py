@@ -1,8 +1,7 @@
-"""What travels: the public description of a survey, and the message that a respondent's browser sends.
+"""The public description of a survey, and the message that a respondent's browser sends.
 
 The message is JSON with fixed keys in a fixed order, and every part of it has a fixed length, so its length is the same
-for every answer to a survey, and for none.
-Checked by: tests/survey/test_wire.py
+for every answer to a survey, and for none. Checked by: tests/survey/test_wire.py
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.collect.local import ReportRows
 from lapwing.collect.probabilities import WORD
-from lapwing.collect.reports import ReportRows
 from lapwing.errors import Code, LapwingError, Misconfigured
 from lapwing.survey.definition import Survey, decimal_text
 from lapwing.survey.program import run
@@ -78,16 +77,12 @@ def public_description(survey: Survey) -> dict[str, Any]:
     where = "reports" if survey.url is None else f"{survey.url}/reports"
     programs = [question["program"] for question in facts["questions"]]
     return {
-        "survey": survey_id(facts),
+        "survey": sha256(canonical(facts)).hexdigest()[:32],
         **facts,
         "post": where,
         "report_bytes": sum(program["bytes"] for program in programs),
         "words": sum(program["words"] for program in programs),
     }
-
-
-def survey_id(facts: Mapping[str, Any]) -> str:
-    return sha256(canonical(facts)).hexdigest()[:32]
 
 
 def canonical(value: Mapping[str, Any]) -> bytes:
@@ -99,24 +94,18 @@ def randomize(description: Mapping[str, Any], answers: Mapping[str, int | None],
     """The reports to all questions, as the browser makes them of these answers and these words."""
     if len(words) != description["words"] or not all(0 <= word < 1 << WORD for word in words):
         raise ValueError(f"this survey reads {description['words']} words of {WORD} bits")
-    made, start = b"", 0
+    report, rest = b"", list(words)
     for question in description["questions"]:
         program = question["program"]
-        taken = words[start : start + program["words"]]
-        made += run(program, answers.get(question["id"]), taken).to_bytes(program["bytes"], "little")
-        start += program["words"]
-    return made
+        own, rest = rest[: program["words"]], rest[program["words"] :]
+        report += run(program, answers.get(question["id"]), own).to_bytes(program["bytes"], "little")
+    return report
 
 
 def message_text(description: Mapping[str, Any], nonce: bytes, report: bytes, invitation: str = "") -> str:
     """The body that the browser posts."""
-    parts = {
-        "survey": description["survey"],
-        "nonce": nonce.hex(),
-        "report": report.hex(),
-        "invitation": invitation,
-    }
-    return json.dumps(parts, separators=(",", ":"))
+    ids = {"survey": description["survey"], "nonce": nonce.hex()}
+    return json.dumps({**ids, "report": report.hex(), "invitation": invitation}, separators=(",", ":"))
 
 
 def message_length(survey: Survey) -> int:
@@ -139,38 +128,37 @@ class Reader:
             rf'"report":"([0-9a-f]{{{2 * survey.report_size}}})","invitation":"({code})"\}}'
         )
         self._pattern = re.compile(pattern)
-        self._limits = [question.program().reports for question in survey.questions]
-        self._sizes = [question.program().size for question in survey.questions]
+        programs = [question.program() for question in survey.questions]
+        self._limits = [program.reports for program in programs]
+        self._ends = [0, *accumulate(program.size for program in programs)]
 
     def read(self, body: bytes) -> ReportMessage:
         """The message in these bytes; raises Malformed if no browser of a respondent sent them."""
         try:
-            found = self._pattern.fullmatch(body.decode("ascii"))
+            match = self._pattern.fullmatch(body.decode("ascii"))
         except UnicodeDecodeError:
-            found = None
-        if found is None:
+            match = None
+        if match is None:
             raise Malformed("These are no reports to this survey. Load the form again and send it from there.")
-        survey, nonce, report, invitation = found.groups()
+        survey, nonce, digits, invitation = match.groups()
         if survey != self.id:
             raise OtherSurvey("The survey was changed after you loaded the form. Load it again.")
-        made = bytes.fromhex(report)
-        if any(number >= most for number, most in zip(self.numbers(made), self._limits, strict=True)):
+        report = bytes.fromhex(digits)
+        if any(number >= most for number, most in zip(self.numbers(report), self._limits, strict=True)):
             raise Malformed("A report is out of its domain. Load the form again and send it from there.")
-        return ReportMessage(bytes.fromhex(nonce), made, invitation)
+        return ReportMessage(bytes.fromhex(nonce), report, invitation)
 
     def numbers(self, report: bytes) -> list[int]:
         """The report to each question as a whole number."""
-        ends = [0, *accumulate(self._sizes)]
-        return [int.from_bytes(report[a:b], "little") for a, b in pairwise(ends)]
+        return [int.from_bytes(report[a:b], "little") for a, b in pairwise(self._ends)]
 
     def rows(self, reports: Sequence[bytes]) -> dict[str, ReportRows]:
         """Stored reports, question by question, in the same order of respondents."""
-        size = sum(self._sizes)
+        size = self._ends[-1]
         if any(len(report) != size for report in reports):
             raise Misconfigured(
                 "A stored report has another length than this survey's. Use the survey it was made for."
             )
         table = np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), size)
-        ends = [0, *accumulate(self._sizes)]
-        pairs = zip(self.survey.questions, ends, ends[1:], strict=False)
-        return {question.id: np.ascontiguousarray(table[:, a:b]) for question, a, b in pairs}
+        columns = zip(self.survey.questions, pairwise(self._ends), strict=True)
+        return {question.id: np.ascontiguousarray(table[:, a:b]) for question, (a, b) in columns}

@@ -1,9 +1,8 @@
-"""lapwing.mechanisms.additive.comparison."""
+"""lapwing.mechanisms.additive.gaussian."""
 
 from __future__ import annotations
 
-from lapwing.mechanisms.additive.comparison import laplace_or_gaussian
-from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.gaussian import Gaussian, laplace_or_gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 
 

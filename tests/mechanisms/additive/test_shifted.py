@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 import lapwing as lw
-from lapwing.mechanisms.additive.shifted import whole_shift
+from lapwing.mechanisms.values import whole_shift
 from lapwing.privacy import Approximate, PrivacyLoss, Pure, compose_fixed
 
 EPSILONS = [0, Fraction(1, 20), Fraction(1, 5), Fraction(2, 5), 1]

@@ -20,8 +20,7 @@ from lapwing.mechanisms.additive.calibration import continuous_delta
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.counters import counter as module
 from lapwing.mechanisms.counters.counter import BinaryCounter, CounterRun, ToeplitzCounter
-from lapwing.mechanisms.ranges.ranges import PrefixSums
-from lapwing.mechanisms.ranges.toeplitz import coefficients, encode, squared_norm
+from lapwing.mechanisms.ranges.ranges import PrefixSums, coefficients, encode, squared_norm
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private, audit_profile
@@ -166,7 +165,7 @@ def test_epochs_double_and_have_noise_of_their_length(script: Script) -> None:
 
 def test_epochs_of_the_slow_counter_stop_doubling() -> None:
     counter = ToeplitzCounter(rho=0.5)
-    lengths = [length for _, length in module._epochs(5 * counter.longest, counter)]
+    lengths = [length for _, length in counter._epochs(5 * counter.longest)]
     assert lengths[:3] == [1, 2, 4]
     assert lengths[-4:] == [counter.longest] * 4
 

@@ -23,7 +23,7 @@ from lapwing.mechanisms.keys.key_loss import (
     gaussian_tail,
     gaussian_tails,
     laplace_margin,
-    laplace_tail,
+    laplace_tail_up,
     laplace_tails,
     read_counts,
     share_of_key,
@@ -169,7 +169,7 @@ def test_other_counts_are_refused_without_showing_them(bad: Any) -> None:
 def test_the_edge_spends_the_rest_of_the_share(noise: Fraction, share: Fraction) -> None:
     """Lemma (edge): what both thresholds show together, by the same bounds, is the share and hardly less."""
     for tail, margin in (
-        (partial(laplace_tail, noise), laplace_margin(noise, share)),
+        (partial(laplace_tail_up, noise), laplace_margin(noise, share)),
         (partial(gaussian_tail, noise), gaussian_margin(noise, share)),
     ):
         edge = edge_of(tail, margin, share)

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lapwing.classroom.database import databases
-from lapwing.classroom.sensitivity import local_sensitivity_at_distance
+from lapwing.classroom.database import databases, local_sensitivity_at_distance
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.privacy.neighbours import Neighbours
@@ -115,6 +114,6 @@ def test_bad_steps_are_refused(step: object) -> None:
 )
 def test_what_is_no_number_is_refused_without_showing_it(values: object) -> None:
     """The rule of axis.py: whoever calls leaves missing values out."""
-    with pytest.raises(Misconfigured, match="some values are not numbers") as refusal:
+    with pytest.raises(Misconfigured, match="some values do not fit the axis") as refusal:
         GRID.order(values, Neighbours.ADD_OR_REMOVE)
     assert "secret" not in str(refusal.value)

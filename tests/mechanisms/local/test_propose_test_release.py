@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.classroom.database import Database, databases
+from lapwing.classroom.database import Database, databases, local_sensitivity, within
 from lapwing.classroom.refutation import refute
-from lapwing.classroom.sensitivity import local_sensitivity, within
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.propose_test_release import DistanceTest, ProposedMedian, ProposeTestRelease, StableMode

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lapwing.classroom.database import Database, databases
+from lapwing.classroom.database import Database, databases, local_sensitivity_at_distance
 from lapwing.classroom.refutation import refute
-from lapwing.classroom.sensitivity import local_sensitivity_at_distance
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.local.smooth_noise."""
+"""lapwing.mechanisms.local.smooth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.local.smooth_noise import SmoothNoise, _weights
+from lapwing.mechanisms.local.smooth import SmoothNoise, _weights
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import Approximate, Pure
 from support.chi import assert_fits, assert_misfits, laplace

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.moments.moment_intervals."""
+"""lapwing.mechanisms.additive.tails."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
-from lapwing.mechanisms.moments.moment_intervals import share_bands, tail_bound, tail_bounds, tail_of
+from lapwing.mechanisms.additive.tails import (
+    gaussian_tail_bound,
+    laplace_tail_bound,
+    share_bands,
+    tail_bound,
+    tail_bounds,
+    tail_of,
+)
 
 M = 1 << 30
 LAPLACE, GAUSSIAN = Laplace(epsilon=1, sensitivity=M), Gaussian(rho=0.5, sensitivity=M)

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.moments.moment_rows: what a unit of too many rows becomes; test_moments.py tests reading."""
+"""lapwing.mechanisms.moments.moment_values: what a unit of too many rows becomes; test_moments.py tests reading."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.mechanisms.moments.mean import Mean, Variance
-from lapwing.mechanisms.moments.moment_rows import scale_down
 from lapwing.mechanisms.moments.moment_values import GRID
 from lapwing.mechanisms.moments.pair_moments import PairMoments
+from support.scaled import scale_down
 
 steps = st.integers(0, GRID)
 

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.moments.moment_values import GRID, count_intervals, mean_intervals
-from lapwing.mechanisms.moments.pair_moments import PairMoments, PairRelease, row_cells
-from lapwing.mechanisms.moments.regression import (
+from lapwing.mechanisms.moments.pair_moments import (
+    PairMoments,
+    PairRelease,
     correlation_intervals,
     covariance_intervals,
     intercept_intervals,
+    row_cells,
     slope_intervals,
 )
 from lapwing.privacy.loss import ZCDP, Pure
@@ -156,7 +158,7 @@ def test_a_release_is_the_case_of_one_group(cells: tuple[int, ...]) -> None:
         (release.slope_interval(0.9), slope_intervals, release.slope),
         (release.intercept_interval(0.9), intercept_intervals, release.intercept),
     ):
-        low, high = intervals(pair().columns, columns, 0.9)
+        low, high = intervals(pair().column, columns, 0.9)
         assert interval == (low[0], high[0])
         assert low[0] <= value <= high[0]
 
@@ -191,10 +193,10 @@ def test_columns_of_a_pair_tell_their_means_and_the_count() -> None:
     mechanism = pair(y_bounds=(-5, 5))
     x, y = np.linspace(0, 10, 500), np.linspace(-5, 5, 500) ** 3 / 25
     cells = [cell + mechanism.noise.draw(600) for cell in mechanism.cells(x, y)]
-    for column, truth in ((mechanism.columns.x, x.mean()), (mechanism.columns.y, y.mean())):
+    for column, truth in ((mechanism.column.x, x.mean()), (mechanism.column.y, y.mean())):
         low, high = mean_intervals(column, cells, 0.9)
         assert np.mean((low <= truth) & (truth <= high)) >= 0.9 - 3 * math.sqrt(0.09 / 600)
-    low, high = count_intervals(mechanism.columns.x, cells, 0.9)
+    low, high = count_intervals(mechanism.column.x, cells, 0.9)
     assert np.mean((low <= 500) & (high >= 500)) >= 0.9 - 3 * math.sqrt(0.09 / 600)
 
 

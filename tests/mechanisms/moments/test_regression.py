@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.moments.regression."""
+"""lapwing.mechanisms.moments.pair_moments."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lapwing.mechanisms.moments.moment_rows import scale_down
 from lapwing.mechanisms.moments.moment_values import GRID
-from lapwing.mechanisms.moments.pair_moments import PairMoments
-from lapwing.mechanisms.moments.regression import (
+from lapwing.mechanisms.moments.pair_moments import (
     PairCells,
+    PairMoments,
     correlation_intervals,
     correlations,
     covariance_intervals,
@@ -24,6 +23,7 @@ from lapwing.mechanisms.moments.regression import (
     slope_intervals,
     slopes,
 )
+from support.scaled import scale_down
 
 PRICES = [{"epsilon": 1}, {"rho": 0.5}]
 RUNS = 400
@@ -81,9 +81,9 @@ def test_intervals_hold_as_often_as_they_say(n: int, price: dict[str, float], co
     for x, y in LINES[n]:
         cells = released(mechanism, x if n else [], y if n else [], RUNS)
         for values, truth in truths(x, y).items():
-            assert held(VALUES[values](mechanism.columns, cells, confidence), truth) >= least(confidence, RUNS)
+            assert held(VALUES[values](mechanism.column, cells, confidence), truth) >= least(confidence, RUNS)
         sample = truths(x, y)[covariances] * len(x) / (len(x) - 1)
-        band = covariance_intervals(mechanism.columns, cells, confidence, sample=True)
+        band = covariance_intervals(mechanism.column, cells, confidence, sample=True)
         assert held(band, sample) >= least(confidence, RUNS)
 
 
@@ -95,13 +95,13 @@ def test_rows_that_do_not_vary_give_answers_of_the_same_shape(rows: tuple[Any, A
     mechanism = pair(**price)
     cells = released(mechanism, *rows, RUNS)
     for sample in (False, True):
-        band = covariance_intervals(mechanism.columns, cells, 0.95, sample=sample)
+        band = covariance_intervals(mechanism.column, cells, 0.95, sample=sample)
         assert held(band, 0.0) >= least(0.95, RUNS)
     for values, intervals in VALUES.items():
-        found, (low, high) = values(mechanism.columns, cells), intervals(mechanism.columns, cells)
+        found, (low, high) = values(mechanism.column, cells), intervals(mechanism.column, cells)
         assert np.isfinite(found).all()
         assert ((low <= found) & (found <= high)).all()
-    assert np.mean(np.isinf(slope_intervals(mechanism.columns, cells)[1])) >= least(0.95, RUNS)
+    assert np.mean(np.isinf(slope_intervals(mechanism.column, cells)[1])) >= least(0.95, RUNS)
 
 
 @pytest.mark.usefixtures("seeded")
@@ -112,8 +112,8 @@ def test_intervals_shrink_with_the_rows(price: dict[str, float]) -> None:
     ((x, y),) = LINES[100_000]
     cells = released(mechanism, x, y, 1000)
     for values, most in ((covariances, 5.5), (slopes, 6.5), (correlations, 9.0), (intercepts, 9.0)):
-        low, high = VALUES[values](mechanism.columns, cells, 0.95)
-        off = values(mechanism.columns, cells) - truths(x, y)[values]
+        low, high = VALUES[values](mechanism.column, cells, 0.95)
+        off = values(mechanism.column, cells) - truths(x, y)[values]
         assert np.median(high - low) <= most * math.sqrt(np.mean(off**2))
 
 
@@ -123,7 +123,7 @@ def test_slope_has_less_error_than_a_split_budget() -> None:
     mechanism = PairMoments(epsilon=1, x_bounds=(0, 1), y_bounds=(0, 1))
     x = np.linspace(0, 1, 5000)
     y = np.clip(0.25 + 0.5 * x + 0.2 * np.sin(40 * x), 0, 1)
-    found = slopes(mechanism.columns, released(mechanism, x, y, 2000))
+    found = slopes(mechanism.column, released(mechanism, x, y, 2000))
     matrix, scale = np.cov(x, y, bias=True), 5 / (1 << 20)
     u, v = 2 * x - 1, 2 * y - 1
     noise = mechanism.noise.draw(5 * 2000).reshape(5, 2000) / float(mechanism.noise.scale) * scale * (1 << 20)
@@ -141,16 +141,16 @@ def test_any_noisy_cells_give_answers(price: dict[str, float]) -> None:
     cells = [np.concatenate([np.roll(wild, i * step) for step in range(9)]) for i in range(9)]
     cells = [np.append(cell, [0, -1, 1, GRID, -GRID]) for cell in cells]
     for values, intervals in VALUES.items():
-        found, (low, high) = values(mechanism.columns, cells), intervals(mechanism.columns, cells)
+        found, (low, high) = values(mechanism.column, cells), intervals(mechanism.column, cells)
         assert np.isfinite(found).all()
         assert ((low <= found) & (found <= high)).all()
-    assert (np.abs(correlations(mechanism.columns, cells)) <= 1).all()
-    assert (np.abs(covariances(mechanism.columns, cells)) <= 25).all()
-    assert (np.abs(covariances(mechanism.columns, cells, sample=True)) <= 50).all()
+    assert (np.abs(correlations(mechanism.column, cells)) <= 1).all()
+    assert (np.abs(covariances(mechanism.column, cells)) <= 25).all()
+    assert (np.abs(covariances(mechanism.column, cells, sample=True)) <= 50).all()
 
 
 def test_no_groups_and_one_group_have_the_same_shape() -> None:
-    columns = pair(epsilon=1).columns
+    columns = pair(epsilon=1).column
     for many in (0, 1, 3):
         for values, intervals in VALUES.items():
             cells = [np.full(many, GRID)] * 9
@@ -164,7 +164,7 @@ def test_simultaneous_intervals_hold_all_at_once() -> None:
     x, y = LINES[1000][1]
     cells = released(mechanism, x, y, 100 * 20)
     for values, truth in truths(x, y).items():
-        low, high = VALUES[values](mechanism.columns, cells, 0.9, simultaneous=20)
+        low, high = VALUES[values](mechanism.column, cells, 0.9, simultaneous=20)
         assert ((low <= truth) & (truth <= high)).reshape(100, 20).all(axis=1).mean() >= least(0.9, 100)
 
 
@@ -178,7 +178,7 @@ def test_rounding_stays_within_what_is_said(rows: list[tuple[float, float]], mos
     mechanism = pair(epsilon=1)
     x, y = np.array(rows).T
     cells = np.array(scale_down(mechanism.cells(x, y), len(rows), most, rest), object)[:, None]
-    columns: PairCells = mechanism.columns
+    columns: PairCells = mechanism.column
     shares = (cells / cells.sum()).astype(np.float64)
     u, v = x / 10, (y + 5) / 10
     for column, place in ((columns.x, u), (columns.y, v)):

@@ -123,7 +123,7 @@ def test_without_noise_values_are_those_of_the_rows() -> None:
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=30), st.integers(1, 3))
 def test_rounding_stays_within_what_is_said(rows: list[float], scale: int) -> None:
     """Also for units that are scaled down: 6 r steps of the squared range."""
-    from lapwing.mechanisms.moments.moment_rows import scale_down
+    from support.scaled import scale_down
 
     mechanism = Variance(epsilon=1, bounds=(0, 10))
     cells = scale_down(mechanism.cells(rows), len(rows), scale, 1)

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.quantiles.grid_quantile."""
+"""lapwing.mechanisms.quantiles.grid_quantiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.axis import MOST_WEIGHT, Tally
-from lapwing.mechanisms.quantiles.grid_quantile import UNIT, Aim, Choice, offsets, read_histogram, weight_within
+from lapwing.mechanisms.quantiles.grid_quantiles import UNIT, Aim, Choice, offsets, read_histogram, weight_within
 from lapwing.numbers import ball, enclose
 from support.chi import assert_fits, assert_misfits, finite
 

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.quantiles.ties."""
+"""lapwing.mechanisms.quantiles.several_quantiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.mechanisms.quantiles.axis import PointAxis
-from lapwing.mechanisms.quantiles.ties import Spread, place_of, rows_before
+from lapwing.mechanisms.quantiles.several_quantiles import Spread, place_of, rows_before
 
 AXIS = PointAxis((0, 5), None)
 BITS = pytest.mark.parametrize("bits", [0, 1, 2, 3, 5])

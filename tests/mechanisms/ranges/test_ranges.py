@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.ranges.ranges and lapwing.mechanisms.ranges.toeplitz."""
+"""lapwing.mechanisms.ranges.ranges and lapwing.mechanisms.ranges.ranges."""
 
 from __future__ import annotations
 
@@ -16,8 +16,15 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import continuous_delta
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.ranges import ranges
-from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
-from lapwing.mechanisms.ranges.toeplitz import coefficients, decoder, encode, squared_norm
+from lapwing.mechanisms.ranges.ranges import (
+    PrefixSums,
+    RangeRelease,
+    Ranges,
+    coefficients,
+    decoder,
+    encode,
+    squared_norm,
+)
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private, audit_profile
 from support.chi import assert_fits, assert_misfits, gaussian, laplace

@@ -90,7 +90,7 @@ def test_monotone_noise_is_not_enough_for_values_that_move_both_ways() -> None:
 
 def test_monotone_is_refused_under_change_one() -> None:
     """A changed record lowers one count and raises another."""
-    with pytest.raises(Misconfigured, match=r"may lower one value and raise another\. Leave monotone=False"):
+    with pytest.raises(Misconfigured, match=r"may lower one score and raise another\. Leave monotone=False"):
         mechanism(monotone=True, neighbours=Neighbours.CHANGE_ONE)
     assert mechanism(neighbours=Neighbours.CHANGE_ONE).scales == mechanism().scales
     with pytest.raises(Misconfigured, match="`neighbours` is not a relation"):

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.sparse.margin."""
+"""lapwing.mechanisms.sparse.crossing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.sparse import margin as sparse_margin
+from lapwing.mechanisms.sparse import crossing as module
 from lapwing.mechanisms.sparse.crossing import Crossing
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
@@ -135,7 +135,7 @@ def test_cells_raise_the_margin_by_less_than_a_hundredth_of_the_noise(
         else GeometricSparse(threshold=0, epsilon=0.001, answers=2, queries=50, reals=reals)
     )
     coarse = mechanism.error(queries=50)
-    monkeypatch.setattr(sparse_margin, "_CELLS", 1 << 17)
+    monkeypatch.setattr(module, "_CELLS", 1 << 17)
     fine = mechanism.error(queries=50)
     crossing = mechanism.crossing
     scale = float(crossing.bar_scale * (crossing.ticks.step or 1))

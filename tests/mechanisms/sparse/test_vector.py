@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lapwing.errors import Misconfigured
-from lapwing.lab.zoo_sparse import SPARSE_BROKEN, SPARSE_SOUND, Exhibit
+from lapwing.lab.zoo import SPARSE_BROKEN, SPARSE_SOUND, Specimen
 from lapwing.mechanisms.sparse.crossing import AboveAnswers
 from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
 from lapwing.numbers import ball, enclose
@@ -164,12 +164,12 @@ def test_value_error_is_that_of_all_values_at_once() -> None:
 
 
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize("entry", [*SPARSE_BROKEN, *SPARSE_SOUND], ids=lambda entry: entry[0])
-def test_auditor_catches_what_lyu_su_and_li_refute(entry: Exhibit) -> None:
+@pytest.mark.parametrize("specimen", [*SPARSE_BROKEN, *SPARSE_SOUND], ids=lambda specimen: specimen.name)
+def test_auditor_catches_what_lyu_su_and_li_refute(specimen: Specimen) -> None:
     """lecture:L19 SVT-3 to SVT-6 and two slips of code, at the number of runs that they list; not the sound twins."""
-    _, wrong, mechanism, left, right, runs = entry
-    check = assert_caught if wrong else assert_private
-    check(mechanism(left, runs), mechanism(right, runs), 1.0)
+    check = assert_private if specimen.sound else assert_caught
+    left, right = (specimen.mechanism(values, specimen.runs) for values in (specimen.left, specimen.right))
+    check(left, right, 1.0)
 
 
 @pytest.mark.usefixtures("seeded")

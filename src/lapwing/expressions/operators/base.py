@@ -17,8 +17,8 @@ from sqlglot import exp
 
 from lapwing.expressions import forms
 from lapwing.expressions.expression import Call, Expression, Literal, Operator
+from lapwing.expressions.phrases import cure_of, types_of
 from lapwing.expressions.refusal import refuse
-from lapwing.expressions.type_errors import cure_of, types_of
 from lapwing.expressions.types import Type
 
 Types = tuple[Type | None, ...]
@@ -52,12 +52,8 @@ def call(operator: Operator, *arguments: Expression, part: PartText) -> Call:
     size = 1 + len(arguments) - len(inner) + sum(argument.size for argument in inner)
     depth = operator.height + max((argument.depth for argument in inner), default=0)
     if depth > MOST_DEPTH or size > MOST_SIZE:
-        refuse(
-            "too-large",
-            "the question",
-            "it is nested too deeply or too long.",
-            "Use fewer levels of nesting, or use IN.",
-        )
+        advice = "Use fewer levels of nesting, or use IN."
+        refuse("too-large", "the question", "it is nested too deeply or too long.", advice)
     return Call(operator, arguments, kind, size, depth)
 
 
@@ -81,26 +77,26 @@ def read_date(literal: Literal, kind: Type, *, part: PartText) -> Literal:
 
 
 def _with_dates(arguments: tuple[Expression, ...], part: PartText) -> tuple[Expression, ...]:
-    kinds = [a.type for a in arguments if a.type in (Type.DATE, Type.TIMESTAMP)]
-    if not kinds:
+    kinds = {argument.type for argument in arguments}
+    if not kinds & {Type.DATE, Type.TIMESTAMP}:
         return arguments
     kind = Type.TIMESTAMP if Type.TIMESTAMP in kinds else Type.DATE
-    return tuple(_beside_dates(a, kind, part) if isinstance(a, Literal) else a for a in arguments)
 
+    def beside_dates(argument: Expression) -> Expression:
+        match argument:
+            case Literal(type=Type.TEXT):
+                return read_date(argument, kind, part=part)
+            case Literal(type=Type.DATE) if kind is Type.TIMESTAMP and isinstance(argument.value, date):
+                return Literal(datetime.combine(argument.value, time()), kind)
+            case _:
+                return argument
 
-def _beside_dates(literal: Literal, kind: Type, part: PartText) -> Literal:
-    if literal.type is Type.TEXT:
-        return read_date(literal, kind, part=part)
-    if kind is Type.TIMESTAMP and literal.type is Type.DATE and isinstance(literal.value, date):
-        return Literal(datetime.combine(literal.value, time()), kind)
-    return literal
+    return tuple(map(beside_dates, arguments))
 
 
 def _as_compared(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """Constants as the type of the column they are compared with, as in DuckDB: '8' beside a number, 1 beside a truth.
-
-    A constant that is not a value of that type stays as it is, and is then refused.
-    """
+    One that is not a value of that type stays as it is, and is then refused."""
     kinds = {a.type for a in arguments if not isinstance(a, Literal) and a.type is not None}
     if len(kinds) != 1:
         return arguments
@@ -113,7 +109,7 @@ _TRUTHS = {"true": True, "false": False, 1: True, 0: False}
 
 
 def _constant_as(literal: Literal, kind: Type) -> Literal:
-    """The value is looked at only where it can become another: beside its own type a constant may be a hole."""
+    """The value is looked at only where it can become another: beside its own type a constant may be a placeholder."""
     if kind is Type.BOOLEAN and literal.type in (Type.TEXT, Type.INTEGER):
         value = literal.value
         known = _TRUTHS.get(value.lower() if isinstance(value, str) else value)
@@ -131,16 +127,15 @@ def _constant_as(literal: Literal, kind: Type) -> Literal:
 
 
 def is_whole(argument: Expression, low: int, high: int) -> bool:
-    """True if the argument is an integer constant between these numbers."""
     return isinstance(argument, Literal) and argument.type is Type.INTEGER and low <= int(str(argument.value)) <= high
 
 
 def common(types: Types) -> Type | None:
     """The common type of these values; NULL fits every type, and integers become reals if any is real."""
-    known = {kind for kind in types if kind is not None}
-    if known and all(kind.is_number for kind in known):
-        return Type.REAL if Type.REAL in known else Type.INTEGER
-    return known.pop() if len(known) == 1 else None
+    kinds = {kind for kind in types if kind is not None}
+    if kinds and all(kind.is_number for kind in kinds):
+        return Type.REAL if Type.REAL in kinds else Type.INTEGER
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def comparison(types: Types) -> Type | None:
@@ -209,12 +204,12 @@ def maybe_nan(node: exp.Expression) -> exp.Expression:
 
 
 def is_maybe_nan(node: exp.Expression) -> bool:
-    return bool(node.meta.get(_LOOSE))
+    return _LOOSE in node.meta
 
 
 def null_if_nan(node: exp.Expression) -> exp.Expression:
     """The node, with NULL for NaN."""
-    if not is_maybe_nan(node):
+    if _LOOSE not in node.meta:
         return node
     kept = let(node, lambda value: where(exp.Not(this=forms.IsNaN(this=number(value()))), value()))
     return of_type(kept, node.meta.get(_TYPE))

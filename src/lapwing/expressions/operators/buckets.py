@@ -66,9 +66,8 @@ def _place(value: Node, *edges: Node) -> Node:
 
     def present(current: Callable[[], Node]) -> Node:
         gone = IsNaN(this=number(current())) if is_maybe_nan(value) else exp.Is(this=current(), expression=exp.Null())
-        return where(
-            exp.Not(this=gone), search(current, 0, len(edges))
-        )  # NOT NULL is NULL, so a missing value has no bucket
+        # NOT NULL is NULL, so a missing value has no bucket.
+        return where(exp.Not(this=gone), search(current, 0, len(edges)))
 
     return let(value, present)
 
@@ -94,7 +93,6 @@ BUCKETS = (WIDTH_BUCKET,)
 
 
 def bucket_number(value: Expression, edges: Sequence[Expression], *, part: PartText) -> Call:
-    """The number of the bucket."""
     return call(WIDTH_BUCKET, value, *map(_plain, edges), part=part)
 
 

@@ -18,14 +18,13 @@ from lapwing.expressions.zones import NONE, VERSION, offsets_of, zone_names
 DATES = (Type.DATE, Type.TIMESTAMP)
 _NULL = "NULL stays NULL."
 _DAYS = 3_652_059  # in the years 1 to 9999
-_FIRST, _AFTER = "0001-01-01", "10000-01-01"
 
 
 def within_years(node: Node) -> Node:
     """The date or timestamp if it lies in the years 1 to 9999, else NULL."""
 
     def test(value: Callable[[], Node]) -> Node:
-        first, after = (cast(exp.Literal.string(day), exp.DType.DATE) for day in (_FIRST, _AFTER))
+        first, after = (cast(exp.Literal.string(day), exp.DType.DATE) for day in ("0001-01-01", "10000-01-01"))
         late = exp.GTE(this=value(), expression=first)
         return where(exp.And(this=late, expression=exp.LT(this=value(), expression=after)), value())
 
@@ -61,24 +60,25 @@ _PARTS = (YEAR, QUARTER, MONTH, WEEK, DAY, DAY_OF_WEEK, DAY_OF_YEAR, HOUR, MINUT
 PARTS = {part.name: part for part in _PARTS} | {"dow": DAY_OF_WEEK, "doy": DAY_OF_YEAR, "weekday": DAY_OF_WEEK}
 """By the name in EXTRACT."""
 
-_UNITS = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1}
+_UNITS = ("year", "quarter", "month", "week", "day")
 _TIMES = {"hour": 24, "minute": 1440, "second": 86400}
+_WORDS = {Type.DATE: "date", Type.TIMESTAMP: "time"}
 
 
 def _truncation(unit: str, kind: Type) -> Operator:
-    is_date = kind is Type.DATE
+    word = _WORDS[kind]
 
     def emit(value: Node) -> Node:
         start = forms.StartOf(this=within_years(value), unit=exp.Var(this=unit.upper()))
-        return cast(start, exp.DType.DATE) if is_date else start
+        return cast(start, exp.DType.DATE) if kind is Type.DATE else start
 
     return Operator(
-        f"{'date' if is_date else 'time'}_trunc_{unit}",
+        f"{word}_trunc_{unit}",
         only(kind, gives=kind),
         emit,
-        f"a {'date' if is_date else 'time'}",
-        sql=f"DATE_TRUNC('{unit}', {'d' if is_date else 't'})",
-        meaning=f"The start of its {unit}, as a {'date' if is_date else 'time'}. {_NULL}",
+        f"a {word}",
+        sql=f"DATE_TRUNC('{unit}', {word[0]})",
+        meaning=f"The start of its {unit}, as a {word}. {_NULL}",
     )
 
 
@@ -89,21 +89,23 @@ TRUNCATED = {(unit, Type.DATE): _truncation(unit, Type.DATE) for unit in _UNITS}
 
 
 def _two_dates(types: Types) -> Type | None:
-    known = {kind for kind in types if kind is not None}
-    return Type.INTEGER if len(types) == 2 and len(known) <= 1 and known <= set(DATES) else None
+    kinds = {kind for kind in types if kind is not None}
+    return Type.INTEGER if len(types) == 2 and len(kinds) <= 1 and kinds <= set(DATES) else None
 
 
 def _difference(unit: str) -> Operator:
-    most = _DAYS * _TIMES.get(unit, 1)
+    most, letter = _DAYS * _TIMES.get(unit, 1), "t" if unit in _TIMES else "d"
+
+    def emit(a: Node, b: Node) -> Node:
+        return forms.UnitsBetween(this=within_years(b), expression=within_years(a), unit=exp.Var(this=unit.upper()))
+
     return Operator(
         f"date_diff_{unit}",
         _two_dates,
-        lambda a, b: forms.UnitsBetween(
-            this=within_years(b), expression=within_years(a), unit=exp.Var(this=unit.upper())
-        ),
+        emit,
         "two dates or two timestamps",
         bounds.always(-most, most),
-        sql=f"DATE_DIFF('{unit}', d, d)" if unit in _UNITS else f"DATE_DIFF('{unit}', t, t)",
+        sql=f"DATE_DIFF('{unit}', {letter}, {letter})",
         meaning=f"The number of {unit} boundaries between the first and the second. NULL if either is NULL.",
     )
 
@@ -111,44 +113,37 @@ def _difference(unit: str) -> Operator:
 DIFFERENCES = {unit: _difference(unit) for unit in (*_UNITS, *_TIMES)}
 """DATE_DIFF by unit."""
 
-_LONGEST = {
-    "months": 120_000,
-    "days": _DAYS,
-    "seconds": _DAYS * 86400,
-}  # about 10,000 years; the engine's limit is 290,000
+_LONGEST = {"months": 120_000, "days": _DAYS, "seconds": _DAYS * 86400}
+"""About 10,000 years; the engine's limit is 290,000."""
+_MULTIPLES = {"months": "years and quarters", "days": "weeks", "seconds": "hours and minutes"}
 
 
 def _shift(unit: str, kind: Type) -> Operator:
-    is_date = kind is Type.DATE
+    word = _WORDS[kind]
 
     def emit(value: Node, count: Node) -> Node:
         step = exp.Interval(this=exp.Literal.string(count.sql()), unit=exp.Var(this=unit[:-1].upper()))
-        moved: Node = exp.Paren(this=forms.Shifted(this=within_years(value), expression=step))
-        return within_years(cast(moved, exp.DType.DATE) if is_date else moved)
+        moved: Node = exp.Paren(this=forms.Shift(this=within_years(value), expression=step))
+        return within_years(cast(moved, exp.DType.DATE) if kind is Type.DATE else moved)
 
     def admit(_: Expression, count: Expression) -> str | None:
         return None if is_whole(count, -_LONGEST[unit], _LONGEST[unit]) else "Use a constant, as in INTERVAL 3 DAY."
 
     return Operator(
-        f"{'date' if is_date else 'time'}_add_{unit}",
+        f"{word}_add_{unit}",
         lambda types: kind if len(types) == 2 and types[0] in (kind, None) else None,
         emit,
-        f"a {'date' if is_date else 'time'} and a constant interval",
+        f"a {word} and a constant interval",
         admit=admit,
         height=5,
-        sql=f"{'d' if is_date else 't'} + INTERVAL 3 {unit[:-1].upper()}",
-        meaning=f"That many {unit} later; `-` for earlier. {_MULTIPLES[unit]} NULL outside the years 1 to 9999.",
+        sql=f"{word[0]} + INTERVAL 3 {unit[:-1].upper()}",
+        meaning=f"That many {unit} later; `-` for earlier. Also takes {_MULTIPLES[unit]}. "
+        "NULL outside the years 1 to 9999.",
     )
 
 
-_MULTIPLES = {
-    "months": "Also takes years and quarters.",
-    "days": "Also takes weeks.",
-    "seconds": "Also takes hours and minutes.",
-}
-
 SHIFTED = {(unit, Type.DATE): _shift(unit, Type.DATE) for unit in ("months", "days")} | {
-    (unit, Type.TIMESTAMP): _shift(unit, Type.TIMESTAMP) for unit in ("months", "days", "seconds")
+    (unit, Type.TIMESTAMP): _shift(unit, Type.TIMESTAMP) for unit in _LONGEST
 }
 """Adding a constant interval, by unit and type."""
 
@@ -164,7 +159,6 @@ STEPS = {
 }
 """Each unit of an interval, in months, days or seconds."""
 
-
 _LOCAL = "at_time_zone"
 
 
@@ -175,7 +169,7 @@ def _local_time(zone: str) -> Operator:
     def emit(value: Node) -> Node:
         if isinstance(value, exp.Column):
             return forms.LocalTime(this=value, zone=zone)
-        named = exp.column(forms.LOCAL, quoted=True)  # however short it is: it stands at every change of the offset
+        named = exp.column(forms.LOCAL, quoted=True)  # however short it is: it occurs at every change of the offset
         return forms.Let(this=value, body=forms.LocalTime(this=named, zone=zone))
 
     return Operator(
@@ -191,7 +185,6 @@ def _local_time(zone: str) -> Operator:
 
 
 def is_local(expression: Expression) -> bool:
-    """Whether it is the local time in some zone."""
     return isinstance(expression, Call) and expression.operator.name.startswith(_LOCAL)
 
 
@@ -212,9 +205,8 @@ def at_time_zone(value: Expression, zone: str, *, part: PartText) -> Expression:
 
 
 def _refuse_unknown(value: Expression, part: PartText) -> NoReturn:
-    columns = [one for one in walk(value) if isinstance(one, Column) and one.type is Type.TIMESTAMP]
-    for column in columns:
-        if column.zone is None:
+    for column in walk(value):
+        if isinstance(column, Column) and column.type is Type.TIMESTAMP and column.zone is None:
             line = f'zones={{"{column.name}": "UTC"}}, or zone = "UTC" beside its type in lapwing.toml'
             why = f"the time zone of `{column.name}` is not declared."
             refuse("wrong-argument", part(), why, f"If its times are in UTC, have the steward declare it: {line}.")
@@ -228,8 +220,7 @@ def zone_of(expression: Expression) -> str | None:
         case Column(zone=zone):
             return zone
         case Call(arguments=arguments, type=Type.TIMESTAMP) if not is_local(expression):
-            times = [one for one in arguments if one.type is Type.TIMESTAMP and not isinstance(one, Literal)]
-            zones = set(map(zone_of, times))
+            zones = {zone_of(a) for a in arguments if a.type is Type.TIMESTAMP and not isinstance(a, Literal)}
             return zones.pop() if len(zones) == 1 else None
         case _:
             return None

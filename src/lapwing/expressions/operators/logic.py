@@ -25,27 +25,10 @@ from lapwing.expressions.types import Type
 
 TWO_ALIKE = "two values of the same type; CAST(d AS TIMESTAMP) turns a date into a timestamp"
 TRUTH = "conditions, such as `age > 40`"
-ALIKE = "values of the same type"
-
-
-def _comparison(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: paren(node(this=null_if_nan(a), expression=null_if_nan(b)))
-
-
-def _connective(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: paren(node(this=a, expression=b))
 
 
 def _pair(types: Types) -> Type | None:
     return comparison(types) if len(types) == 2 else None
-
-
-def _one_alike(types: Types) -> Type | None:
-    return common(types) if types else None
-
-
-def _two_alike(types: Types) -> Type | None:
-    return common(types) if len(types) == 2 else None
 
 
 def _cases(types: Types) -> Type | None:
@@ -55,8 +38,8 @@ def _cases(types: Types) -> Type | None:
     return common(values)
 
 
-def _is_in(needle: Node, *values: Node) -> Node:
-    return paren(exp.In(this=null_if_nan(needle), expressions=list(values)))
+def _compared(node: type[exp.Binary]) -> Callable[[Node, Node], Node]:
+    return lambda a, b: paren(node(this=null_if_nan(a), expression=null_if_nan(b)))
 
 
 def _constants(_: Expression, *values: Expression) -> str | None:
@@ -70,56 +53,51 @@ def _case(*arguments: Node) -> Node:
 
 
 def _coalesce(*arguments: Node) -> Node:
-    kept = list(map(null_if_nan, arguments))
-    return exp.Coalesce(this=kept[0], expressions=kept[1:])
+    first, *others = map(null_if_nan, arguments)
+    return exp.Coalesce(this=first, expressions=others)
 
 
 def _nullif(a: Node, b: Node) -> Node:
     other = null_if_nan(b)
-    return let(null_if_nan(a), lambda value: exp.Case(ifs=[_if_equal(value(), other)], default=value()))
+
+    def body(value: Callable[[], Node]) -> Node:
+        equal = exp.If(this=exp.EQ(this=value(), expression=other), true=exp.Null())
+        return exp.Case(ifs=[equal], default=value())
+
+    return let(null_if_nan(a), body)
 
 
-def _if_equal(value: Node, other: Node) -> exp.If:
-    return exp.If(this=exp.EQ(this=value, expression=other), true=exp.Null())
+def _comparison(name: str, node: type[exp.Binary], meaning: str) -> Operator:
+    sql, meaning = f"x {name} y", f"{meaning} NULL if either is NULL."
+    return Operator(name, _pair, _compared(node), TWO_ALIKE, compares=True, sql=sql, meaning=meaning)
 
 
-def _extreme(form: type[Form]) -> Callable[..., Node]:
+def _connective(name: str, node: type[exp.Binary], meaning: str) -> Operator:
+    def emit(a: Node, b: Node) -> Node:
+        return paren(node(this=a, expression=b))
+
+    truths = only(Type.BOOLEAN, gives=Type.BOOLEAN, least=2, most=2)
+    return Operator(name, truths, emit, TRUTH, height=1, sql=f"c {name.upper()} x > 1", meaning=meaning)
+
+
+def _choice(
+    name: str, emit: Callable[..., Node], interval: Callable[..., bounds.Extent], sql: str, meaning: str
+) -> Operator:
+    return Operator(name, common, emit, "values of the same type", interval, sql=sql, meaning=meaning)
+
+
+def _extreme(form: Form) -> Callable[..., Node]:
     return lambda *arguments: form(expressions=list(map(null_if_nan, arguments)))
 
 
-def _compare(name: str, node: type[exp.Binary], meaning: str) -> Operator:
-    return Operator(
-        name, _pair, _comparison(node), TWO_ALIKE, compares=True, sql=f"x {name} y", meaning=f"{meaning} {_NULL}"
-    )
-
-
-_NULL = "NULL if either is NULL."
-_LOGIC = only(Type.BOOLEAN, gives=Type.BOOLEAN, least=2, most=2)
-
-EQUAL = _compare("=", exp.EQ, "True if they are equal.")
-UNEQUAL = _compare("<>", exp.NEQ, "True if they differ.")
-LESS = _compare("<", exp.LT, "True if x is less; text is compared character by character.")
-AT_MOST = _compare("<=", exp.LTE, "True if x is less or equal.")
-GREATER = _compare(">", exp.GT, "True if x is greater.")
-AT_LEAST = _compare(">=", exp.GTE, "True if x is greater or equal. BETWEEN is `>=` and `<=`.")
-AND = Operator(
-    "and",
-    _LOGIC,
-    _connective(exp.And),
-    TRUTH,
-    height=1,
-    sql="c AND x > 1",
-    meaning="True if both are true; false AND NULL is false.",
-)
-OR = Operator(
-    "or",
-    _LOGIC,
-    _connective(exp.Or),
-    TRUTH,
-    height=1,
-    sql="c OR x > 1",
-    meaning="True if either is true; true OR NULL is true.",
-)
+EQUAL = _comparison("=", exp.EQ, "True if they are equal.")
+UNEQUAL = _comparison("<>", exp.NEQ, "True if they differ.")
+LESS = _comparison("<", exp.LT, "True if x is less; text is compared character by character.")
+AT_MOST = _comparison("<=", exp.LTE, "True if x is less or equal.")
+GREATER = _comparison(">", exp.GT, "True if x is greater.")
+AT_LEAST = _comparison(">=", exp.GTE, "True if x is greater or equal. BETWEEN is `>=` and `<=`.")
+AND = _connective("and", exp.And, "True if both are true; false AND NULL is false.")
+OR = _connective("or", exp.Or, "True if either is true; true OR NULL is true.")
 NOT = Operator(
     "not",
     only(Type.BOOLEAN, gives=Type.BOOLEAN),
@@ -140,7 +118,7 @@ IS_NULL = Operator(
 DISTINCT = Operator(
     "is distinct from",
     _pair,
-    _comparison(exp.NullSafeNEQ),
+    _compared(exp.NullSafeNEQ),
     TWO_ALIKE,
     sql="x IS DISTINCT FROM y",
     meaning="True if they differ, where NULL equals NULL. Never NULL. IS TRUE and IS FALSE work the same way.",
@@ -148,7 +126,7 @@ DISTINCT = Operator(
 IN = Operator(
     "in",
     lambda types: comparison(types) if len(types) > 1 else None,
-    _is_in,
+    lambda needle, *values: paren(exp.In(this=null_if_nan(needle), expressions=list(values))),
     "a column and a list of values of the same type",
     admit=_constants,
     compares=True,
@@ -165,18 +143,16 @@ CASE = Operator(
     sql="CASE WHEN c THEN x ELSE y END",
     meaning="The value after the first true condition, else the ELSE value, else NULL. IF(c, x, y) is the same.",
 )
-COALESCE = Operator(
+COALESCE = _choice(
     "coalesce",
-    _one_alike,
     _coalesce,
-    ALIKE,
     bounds.first,
-    sql="COALESCE(x, 0)",
-    meaning="The first value that is neither NULL nor NaN. IFNULL(x, 0) is the same.",
+    "COALESCE(x, 0)",
+    "The first value that is neither NULL nor NaN. IFNULL(x, 0) is the same.",
 )
 NULLIF = Operator(
     "nullif",
-    _two_alike,
+    lambda types: common(types) if len(types) == 2 else None,
     _nullif,
     TWO_ALIKE,
     lambda value, _: bounds.Extent(value.low, value.high),
@@ -184,24 +160,8 @@ NULLIF = Operator(
     sql="NULLIF(x, 0)",
     meaning="x, or NULL if both are equal.",
 )
-LEAST = Operator(
-    "least",
-    _one_alike,
-    _extreme(Least),
-    ALIKE,
-    bounds.least,
-    sql="LEAST(x, y)",
-    meaning="The smallest non-NULL value.",
-)
-GREATEST = Operator(
-    "greatest",
-    _one_alike,
-    _extreme(Greatest),
-    ALIKE,
-    bounds.greatest,
-    sql="GREATEST(x, y)",
-    meaning="The largest non-NULL value.",
-)
+LEAST = _choice("least", _extreme(Least), bounds.least, "LEAST(x, y)", "The smallest non-NULL value.")
+GREATEST = _choice("greatest", _extreme(Greatest), bounds.greatest, "GREATEST(x, y)", "The largest non-NULL value.")
 
 LOGIC = (
     EQUAL, UNEQUAL, LESS, AT_MOST, GREATER, AT_LEAST, AND, OR, NOT, IS_NULL, DISTINCT, IN,

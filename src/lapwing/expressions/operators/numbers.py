@@ -24,59 +24,39 @@ from lapwing.expressions.operators.base import (
 )
 from lapwing.expressions.types import Type
 
-NUMBERS = "numbers"
 MOST_DIGITS = 15
 MOST_EXPONENT = 16
 _NUMBER = (Type.INTEGER, Type.REAL)
+_TO_INTEGER, _TO_REAL = only(*_NUMBER, gives=Type.INTEGER), only(*_NUMBER, gives=Type.REAL)
 
 
-def _arithmetic(types: Types) -> Type | None:
-    if len(types) != 2 or not all(kind is None or kind.is_number for kind in types):
-        return None
-    return Type.REAL if Type.REAL in types else Type.INTEGER
+def _widest(count: int) -> Callable[[Types], Type | None]:
+    """For this many numbers: real if one of them is."""
 
+    def result(types: Types) -> Type | None:
+        if len(types) != count or not all(kind is None or kind.is_number for kind in types):
+            return None
+        return Type.REAL if Type.REAL in types else Type.INTEGER
 
-def _same(types: Types) -> Type | None:
-    """For functions of one number that map integers to integers."""
-    return _arithmetic((*types, None)) if len(types) == 1 else None
+    return result
 
 
 def _round_result(types: Types) -> Type | None:
-    if len(types) == 2:
-        return Type.REAL if _arithmetic(types) else None
-    return Type.INTEGER if _same(types) else None
+    return only(*_NUMBER, gives=Type.REAL, least=2, most=2)(types) or _TO_INTEGER(types)
 
 
-def _power_result(types: Types) -> Type | None:
-    return _arithmetic(types)
-
-
-def _on_numbers(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: maybe_nan(paren(node(this=number(a), expression=number(b))))
-
-
-def _not_zero(node: Node) -> Node:
-    return let(number(node), lambda value: where(exp.NEQ(this=value(), expression=zero()), value()))
-
-
-def _division(node: type[forms.Form]) -> Callable[[Node, Node], Node]:
-    return lambda a, b: maybe_nan(paren(node(this=number(a), expression=_not_zero(b))))
-
-
-def _plain(node: type[Node]) -> Callable[[Node], Node]:
+def _of_number(node: Callable[..., Node]) -> Callable[[Node], Node]:
     """A function defined for all numbers."""
     return lambda a: maybe_nan(node(this=number(a)))
 
 
-def _positive(node: type[Node], comparison: type[exp.Binary]) -> Callable[[Node], Node]:
-    """A function defined above 0, or from 0 on."""
+def _where(node: Callable[..., Node], comparison: type[exp.Binary]) -> Callable[[Node], Node]:
+    """A function defined where the number compares with 0 in this way."""
 
-    def emit(a: Node) -> Node:
-        return maybe_nan(
-            let(number(a), lambda value: where(comparison(this=value(), expression=zero()), node(this=value())))
-        )
+    def body(value: Callable[[], Node]) -> Node:
+        return where(comparison(this=value(), expression=zero()), node(this=value()))
 
-    return emit
+    return lambda a: maybe_nan(let(number(a), body))
 
 
 def _round(a: Node, digits: Node | None = None) -> Node:
@@ -84,17 +64,17 @@ def _round(a: Node, digits: Node | None = None) -> Node:
 
 
 def _clip(value: Node, low: Node, high: Node) -> Node:
-    limits = [limit for limit in (low, high) if not isinstance(limit, exp.Null)]
+    is_open = [isinstance(limit, exp.Null) for limit in (low, high)]
 
     def cut(current: Callable[[], Node]) -> Node:
         result = current()
-        if not isinstance(high, exp.Null):
+        if not is_open[1]:
             result = forms.Least(expressions=[result, number(high)])
-        if not isinstance(low, exp.Null):
+        if not is_open[0]:
             result = forms.Greatest(expressions=[number(low), result])
         return where(exp.Not(this=exp.Is(this=current(), expression=exp.Null())), result)
 
-    return let(null_if_nan(value), cut) if limits else value
+    return value if all(is_open) else let(null_if_nan(value), cut)
 
 
 def _digits(_: Expression, digits: Expression | None = None) -> str | None:
@@ -112,82 +92,67 @@ def _exponent(_: Expression, exponent: Expression) -> str | None:
 def _limits(_: Expression, low: Expression, high: Expression) -> str | None:
     if not isinstance(low, Literal) or not isinstance(high, Literal):
         return "Write CLIP(x, 0, 100)."
-    crossed = low.value is not None and high.value is not None and Extent(_end(low), _end(high)).is_empty
+    ends = [bounds.point(limit.value).low for limit in (low, high) if limit.value is not None]
+    crossed = len(ends) == 2 and ends[0] > ends[1]
     return "Write the lower limit first: CLIP(x, 0, 100)." if crossed else None
 
 
-def _end(literal: Literal) -> bounds.End:
-    return bounds.point(literal.value).low
+def _arithmetic(name: str, form: forms.Form, interval: Callable[..., Extent], meaning: str) -> Operator:
+    def emit(a: Node, b: Node) -> Node:
+        return maybe_nan(paren(form(this=number(a), expression=number(b))))
+
+    return Operator(name, _widest(2), emit, "numbers", interval, height=1, sql=f"x {name} y", meaning=meaning)
 
 
-def _clip_result(types: Types) -> Type | None:
-    fits = len(types) == 3 and all(kind is None or kind.is_number for kind in types)
-    return None if not fits else Type.REAL if Type.REAL in types else Type.INTEGER
+def _division(
+    name: str, form: forms.Form, result: Callable[[Types], Type | None], interval: Callable[..., Extent], meaning: str
+) -> Operator:
+    def divisor(value: Callable[[], Node]) -> Node:
+        return where(exp.NEQ(this=value(), expression=zero()), value())
+
+    def emit(a: Node, b: Node) -> Node:
+        return maybe_nan(paren(form(this=number(a), expression=let(number(b), divisor))))
+
+    return Operator(name, result, emit, "numbers", interval, sql=f"x {name} y", meaning=meaning)
 
 
-def _real(name: str, emit: Callable[[Node], Node], interval: Callable[[Extent], Extent], meaning: str) -> Operator:
-    return Operator(
-        name, only(*_NUMBER, gives=Type.REAL), emit, "a number", interval, sql=f"{name.upper()}(x)", meaning=meaning
-    )
-
-
-def _step(name: str, node: type[Node], meaning: str, rule: Callable[..., bounds.Extent]) -> Operator:
-    kind = only(*_NUMBER, gives=Type.INTEGER)
+def _function(
+    name: str,
+    result: Callable[[Types], Type | None],
+    emit: Callable[[Node], Node],
+    interval: Callable[..., Extent],
+    meaning: str,
+    height: int = 3,
+) -> Operator:
     sql = f"{name.upper()}(x)"
-    return Operator(name, kind, _plain(node), "a number", rule, height=1, sql=sql, meaning=meaning)
+    return Operator(name, result, emit, "a number", interval, height=height, sql=sql, meaning=meaning)
 
 
-ADD = Operator(
-    "+",
-    _arithmetic,
-    _on_numbers(forms.Plus),
-    NUMBERS,
-    bounds.add,
-    height=1,
-    sql="x + y",
-    meaning="The sum; NULL if either is NULL.",
-)
-SUBTRACT = Operator(
-    "-",
-    _arithmetic,
-    _on_numbers(forms.Minus),
-    NUMBERS,
-    bounds.subtract,
-    height=1,
-    sql="x - y",
-    meaning="The difference; NULL if either is NULL. -x is 0 - x.",
-)
-MULTIPLY = Operator(
-    "*",
-    _arithmetic,
-    _on_numbers(forms.Times),
-    NUMBERS,
-    bounds.multiply,
-    height=1,
-    sql="x * y",
-    meaning="The product; NULL if either is NULL.",
-)
-DIVIDE = Operator(
+def _logarithm(name: str, node: Callable[..., Node], base: int, words: str) -> Operator:
+    meaning = f"The {words} logarithm; NULL at 0 and below."
+    return _function(name, _TO_REAL, _where(node, exp.GT), bounds.logarithm(base), meaning)
+
+
+ADD = _arithmetic("+", forms.Plus, bounds.add, "The sum; NULL if either is NULL.")
+SUBTRACT = _arithmetic("-", forms.Minus, bounds.subtract, "The difference; NULL if either is NULL. -x is 0 - x.")
+MULTIPLY = _arithmetic("*", forms.Times, bounds.multiply, "The product; NULL if either is NULL.")
+DIVIDE = _division(
     "/",
+    forms.Quotient,
     only(*_NUMBER, gives=Type.REAL, least=2, most=2),
-    _division(forms.Quotient),
-    NUMBERS,
     bounds.divide,
-    sql="x / y",
-    meaning="The quotient; NULL if y is 0. Bounded if the bounds of y exclude 0. x // y drops the fraction, "
-    "even for reals, where DuckDB divides like /.",
+    "The quotient; NULL if y is 0. Bounded if the bounds of y exclude 0. x // y drops the fraction, even for reals, "
+    "where DuckDB divides like /.",
 )
-REMAINDER = Operator(
+REMAINDER = _division(
     "%",
-    _arithmetic,
-    _division(forms.Modulo),
-    NUMBERS,
+    forms.Modulo,
+    _widest(2),
     bounds.remainder,
-    sql="x % y",
-    meaning="The remainder, with the sign of x; NULL if y is 0. MOD(x, y) is the same.",
+    "The remainder, with the sign of x; NULL if y is 0. MOD(x, y) is the same.",
 )
-FLOOR = _step("floor", exp.Floor, "Rounded down to an integer.", bounds.floor)
-CEIL = _step("ceil", exp.Ceil, "Rounded up to an integer.", bounds.ceil)
+FLOOR = _function("floor", _TO_INTEGER, _of_number(exp.Floor), bounds.floor, "Rounded down to an integer.", 1)
+CEIL = _function("ceil", _TO_INTEGER, _of_number(exp.Ceil), bounds.ceil, "Rounded up to an integer.", 1)
 ROUND = Operator(
     "round",
     _round_result,
@@ -199,35 +164,16 @@ ROUND = Operator(
     sql="ROUND(x, 2)",
     meaning=f"Rounded to that many decimals, at most {MOST_DIGITS}, halves away from 0; ROUND(x) is an integer.",
 )
-ABS = Operator(
-    "abs",
-    _same,
-    _plain(exp.Abs),
-    "a number",
-    bounds.absolute,
-    height=1,
-    sql="ABS(x)",
-    meaning="The absolute value.",
-)
-SIGN = Operator(
-    "sign",
-    only(*_NUMBER, gives=Type.INTEGER),
-    lambda a: exp.Sign(this=number(null_if_nan(a))),
-    "a number",
-    bounds.sign,
-    sql="SIGN(x)",
-    meaning="-1, 0 or 1.",
-)
-LN = _real("ln", _positive(exp.Ln, exp.GT), bounds.logarithm(0), "The natural logarithm; NULL at 0 and below.")
-LOG10 = _real(
-    "log10", _positive(forms.Log10, exp.GT), bounds.logarithm(10), "The base-10 logarithm; NULL at 0 and below."
-)
-LOG2 = _real("log2", _positive(forms.Log2, exp.GT), bounds.logarithm(2), "The base-2 logarithm; NULL at 0 and below.")
-EXP = _real("exp", _plain(forms.Exponential), bounds.exponential, "e raised to the power x.")
-SQRT = _real("sqrt", _positive(exp.Sqrt, exp.GTE), bounds.root, "The square root; NULL below 0.")
+ABS = _function("abs", _widest(1), _of_number(exp.Abs), bounds.absolute, "The absolute value.", 1)
+SIGN = _function("sign", _TO_INTEGER, lambda a: exp.Sign(this=number(null_if_nan(a))), bounds.sign, "-1, 0 or 1.")
+LN = _logarithm("ln", exp.Ln, 0, "natural")
+LOG10 = _logarithm("log10", forms.Log10, 10, "base-10")
+LOG2 = _logarithm("log2", forms.Log2, 2, "base-2")
+EXP = _function("exp", _TO_REAL, _of_number(forms.Exponential), bounds.exponential, "e raised to the power x.")
+SQRT = _function("sqrt", _TO_REAL, _where(exp.Sqrt, exp.GTE), bounds.root, "The square root; NULL below 0.")
 POWER = Operator(
     "power",
-    _power_result,
+    _widest(2),
     lambda a, b: maybe_nan(forms.Power(this=number(a), expression=number(b))),
     "a number and a constant exponent",
     bounds.power,
@@ -238,7 +184,7 @@ POWER = Operator(
 )
 CLIP = Operator(
     "clip",
-    _clip_result,
+    _widest(3),
     _clip,
     "a number and two constants",
     bounds.clip,

@@ -1,7 +1,5 @@
 """The table of allowed operators. Each is total: it cannot fail on any row, on any engine.
 
-Arithmetic is in float64, where overflow is not an error; NaN becomes NULL before
-anything else sees it. Division by zero is NULL. Comparison with NULL is NULL, as in SQL.
 To allow another operator, add an entry to its file and to the list there; then sql/read_expression.py must read it,
 and tests fail until it does.
 """
@@ -12,45 +10,13 @@ from fractions import Fraction
 
 from lapwing.expressions.bounds import EVERYTHING, Extent, point
 from lapwing.expressions.expression import Call, Column, Expression, Literal, Operator
-from lapwing.expressions.operators.base import (
-    MOST_DEPTH,
-    MOST_SIZE,
-    call,
-    cast,
-    join_terms,
-    maybe_nan,
-    null_if_nan,
-    number,
-)
 from lapwing.expressions.operators.buckets import BUCKETS
 from lapwing.expressions.operators.casts import CASTS
-from lapwing.expressions.operators.dates import TEMPORAL, within_years
+from lapwing.expressions.operators.dates import TEMPORAL
 from lapwing.expressions.operators.logic import LOGIC
-from lapwing.expressions.operators.numbers import ADD, DIVIDE, MULTIPLY, NUMERIC, SUBTRACT
+from lapwing.expressions.operators.numbers import NUMERIC
 from lapwing.expressions.operators.text import TEXTUAL
 from lapwing.expressions.types import Interval, Type
-
-__all__ = [
-    "ADD",
-    "DIVIDE",
-    "MOST_DEPTH",
-    "MOST_SIZE",
-    "MULTIPLY",
-    "OPERATORS",
-    "SUBTRACT",
-    "bounds_of",
-    "call",
-    "cast",
-    "extent_of",
-    "is_exact_integer",
-    "is_long",
-    "join_terms",
-    "maybe_nan",
-    "null_if_nan",
-    "number",
-    "sees_start",
-    "within_years",
-]
 
 OPERATORS = (*LOGIC, *NUMERIC, *BUCKETS, *TEXTUAL, *TEMPORAL, *CASTS)
 """Every operator. Tests check that the readers and docs/sql.md cover all of them."""

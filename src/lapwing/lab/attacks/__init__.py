@@ -22,18 +22,15 @@ ATTACKS = {
     "oracles": "ask what fails, or is refunded, only if a certain person is there",
     "timing": "measure how long an answer takes",
 }
-"""Each attack in a few words."""
 
 _HOMES = {
-    "membership": ("membership", "run_statistics"),
-    "model": ("membership", "run_model"),
-    "lowest-bit": ("lowest_bit", "run"),
-    "timing": ("timing_attack", "run"),
-}
+    "averaging": ("repeated_counts", "run_averaging"), "differencing": ("repeated_counts", "run_differencing"),
+    "membership": ("membership", "run_statistics"), "model": ("membership", "run_model"),
+    "lowest-bit": ("lowest_bit", "run"), "timing": ("timing_attack", "run"),
+}  # fmt: skip
 
 
 def attack(name: str) -> Attacked:
-    """Runs one attack."""
     if name not in ATTACKS:
         raise Misconfigured(f"there is no attack {name!r}. Choose one of {', '.join(ATTACKS)}.")
     return _program(name)()
@@ -41,10 +38,8 @@ def attack(name: str) -> Attacked:
 
 def _program(name: str) -> Callable[[], Attacked]:
     module, function = _HOMES.get(name, (name, "run"))
-    run: Callable[[], Attacked] = getattr(import_module(f"{__name__}.{module}"), function)
-    return run
+    return getattr(import_module(f"{__name__}.{module}"), function)  # type: ignore[no-any-return]
 
 
 def attack_all() -> Iterator[Attacked]:
-    """Runs them all."""
     return (attack(name) for name in ATTACKS)

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 
 from lapwing.arrays import Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import Attacked, View, compare, presence_cap
 from lapwing.lab.random_people import draw_uniforms, flip_coins
 from lapwing.mechanisms import Exponential
 
@@ -27,32 +27,21 @@ def run() -> Attacked:
     chosen = [mechanism.choose(RANKINGS, utilities(bool(age))) for age in old]
     guess: Flags = np.array([ranking.index("Stouffer's") < ranking.index("Pillsbury") for ranking in chosen])
     epsilons = np.array([0.1, 0.25, 0.5, 1, 2, 3, 4, 6])
-    found, liked = np.array([trade_off(float(epsilon)) for epsilon in epsilons]).T
+    guessed, liked = np.array([trade_off(float(epsilon)) for epsilon in epsilons]).T
     caps = np.array([presence_cap(float(epsilon)) for epsilon in epsilons])
+    curves = ("the age is guessed", guessed), ("at most", caps), ("the best advert is first", liked)
     return Attacked(
         "advertiser",
         "The web-search advertiser",
         "is the person over 49? The order of three adverts for a search depends on it",
-        (
-            Attempt(UNPROTECTED, "the best order for the age", rate_of(old, old)),
-            Attempt(NAIVE, f"reversed with probability {CHANCE}, on each of {LOADS} page loads", rate_of(naive, old)),
-            Attempt(
-                LAPWING,
-                "one order by the exponential mechanism at epsilon = 1",
-                rate_of(guess, old),
-                presence_cap(BUDGET),
-            ),
+        compare(
+            old,
+            ("the best order for the age", old),
+            (f"reversed with probability {CHANCE}, on each of {LOADS} page loads", naive),
+            ("one order by the exponential mechanism at epsilon = 1", guess),
+            cap=presence_cap(BUDGET),
         ),
-        View(
-            "Privacy and relevance",
-            "epsilon",
-            "probability",
-            {
-                "the age is guessed": (epsilons, found),
-                "at most": (epsilons, caps),
-                "the best advert is first": (epsilons, liked),
-            },
-        ),
+        View("Privacy and relevance", "epsilon", "probability", {name: (epsilons, curve) for name, curve in curves}),
         "A deterministic order tells the age. A random one tells as little as epsilon says, and costs some relevance.",
     )
 

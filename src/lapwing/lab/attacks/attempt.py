@@ -7,8 +7,8 @@ Guarantee:  if the secret is whether a person is in the data, and all that the a
 Proof:      both values of the secret were equally likely, so by Bayes the odds after the answer are the ratio of its
             probabilities: at most e^epsilon for a person added or removed, and e^(2 epsilon) for a changed record,
             which is one removed and one added. A guess is right with the larger of the two posterior probabilities.
-The cap holds for what the attacker learns from this person's part of the data. What is true of people like her, the
-attacker may know from everybody else: that is not a secret that could be kept.
+The cap holds for what the attacker learns from this person's part of the data. What is true of people like her the
+attacker may learn from everybody else.
 Checked by: tests/lab/test_attacks.py
 """
 
@@ -32,26 +32,15 @@ UNPROTECTED, NAIVE, LAPWING = "unprotected", "naive noise", "Lapwing"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One system under attack."""
-
     system: str
     how: str
-    """What the system does, in a few words."""
     success: Rate
     cap: float | None = None
     """The most that its epsilon allows; None if it promises nothing."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        rate = self.success
-        return {
-            "system": self.system,
-            "how": self.how,
-            "success": rate.value,
-            "interval": [rate.low, rate.high],
-            "trials": rate.trials,
-            "cap": self.cap,
-        }
+        rate = {"success": self.success.value, "interval": [self.success.low, self.success.high]}
+        return {"system": self.system, "how": self.how, **rate, "trials": self.success.trials, "cap": self.cap}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,18 +66,12 @@ class Attacked:
     lesson: str
 
     def attempt(self, system: str) -> Attempt:
-        """What happened to this system."""
         return next(attempt for attempt in self.attempts if attempt.system == system)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "attack": self.name,
-            "title": self.title,
-            "secret": self.secret,
-            "attempts": [attempt.to_dict() for attempt in self.attempts],
-            "lesson": self.lesson,
-        }
+        attempts = [attempt.to_dict() for attempt in self.attempts]
+        words = {"attack": self.name, "title": self.title, "secret": self.secret}
+        return {**words, "attempts": attempts, "lesson": self.lesson}
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Success on each system with its interval and its cap; written to a PNG or SVG file if asked."""
@@ -116,5 +99,12 @@ def record_cap(epsilon: float) -> float:
 
 
 def rate_of(guesses: Flags, hidden: Flags) -> Rate:
-    """How many guesses were right."""
     return Rate(int(np.sum(guesses == hidden)), len(hidden))
+
+
+def compare(
+    hidden: Flags, *systems: tuple[str, Flags], cap: float | None, naive_cap: float | None = None
+) -> tuple[Attempt, ...]:
+    """What the unprotected system, naive noise and Lapwing do, with the guesses of the secret on each."""
+    pairs = zip((UNPROTECTED, NAIVE, LAPWING), systems, (None, naive_cap, cap), strict=True)
+    return tuple(Attempt(system, how, rate_of(guesses, hidden), cap) for system, (how, guesses), cap in pairs)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from lapwing.answers.step_rows import codes
 from lapwing.arrays import Array, Floats
 from lapwing.errors import Refused
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of, record_cap
-from lapwing.lab.experiment import open_experiment
+from lapwing.lab.attacks.attempt import Attacked, View, compare, record_cap
 from lapwing.lab.random_people import draw_places, draw_uniforms
+from lapwing.lab.targets import health_of_one_year, open_experiment
 
 TARGETS, BUDGET, BAND = 400, 1.0, 10
 KNOWN = ("sex", "age", "site", "education", "family_size")
@@ -19,69 +20,44 @@ KNOWN = ("sex", "age", "site", "education", "family_size")
 
 def run() -> Attacked:
     """Health records of one year. The attacker knows five public facts, and wants to know who spends much."""
-    table = _year()
+    table = health_of_one_year()
     spends = table["spending"].to_numpy()
     high = spends > np.median(spends)
     targets = _balanced(high)
-    exact = _codes([table[name].to_pylist() for name in KNOWN])
-    ages = table["age"].to_numpy() // BAND
-    coarse = _codes([table["sex"].to_pylist(), ages.tolist(), *(table[name].to_pylist() for name in KNOWN[2:])])
+    sex, age, *others = (table[name].to_numpy() for name in KNOWN)
+    (exact, _), (coarse, _) = (codes([sex, ages, *others], len(high)) for ages in (age, age // BAND))
     blurred = high ^ (draw_uniforms(len(high)) < 0.1)
     shares, shown = _ask(table, float(np.median(spends)))
-    guesses = {
-        UNPROTECTED: np.array([_majority(high[exact == exact[i]]) for i in targets]),
-        NAIVE: np.array([_majority(blurred[coarse == coarse[i]]) for i in targets]),
-        LAPWING: shares[targets] > 0.5,
-    }
-    rates = {system: rate_of(guess, high[targets]) for system, guess in guesses.items()}
-    sizes = {"exact facts": exact, f"ages in bands of {BAND}": coarse}
+    groups, at = {"exact facts": exact, f"ages in bands of {BAND}": coarse}, np.arange(1, 21)
+    sizes = {name: np.bincount(numbers)[numbers[targets]] for name, numbers in groups.items()}
     return Attacked(
         "linkage",
         "Linkage",
         "does he spend more on doctors than half of the people do? His sex, age, town, schooling and family are known",
-        (
-            Attempt(UNPROTECTED, "rows without names", rates[UNPROTECTED]),
-            Attempt(NAIVE, f"ages in bands of {BAND}, one value in ten changed", rates[NAIVE]),
-            Attempt(
-                LAPWING, f"rows are {shown}; counts by sex and age at epsilon = 1", rates[LAPWING], record_cap(BUDGET)
-            ),
+        compare(
+            high[targets],
+            ("rows without names", _majorities(high, exact, targets)),
+            (f"ages in bands of {BAND}, one value in ten changed", _majorities(blurred, coarse, targets)),
+            (f"rows are {shown}; counts by sex and age at epsilon = 1", shares[targets] > 0.5),
+            cap=record_cap(BUDGET),
         ),
         View(
             "How many people share the five facts with a target",
             "people with the same facts",
             "share of targets with no more",
-            {name: _cumulative(np.bincount(codes)[codes[targets]]) for name, codes in sizes.items()},
+            {name: (at, (size[:, None] <= at).mean(axis=0)) for name, size in sizes.items()},
         ),
         "A few facts single out most people, names or not. Counts with noise show what is common, and no rows.",
     )
 
 
-def _year() -> Any:
-    from lapwing.data import health
-
-    table = health()
-    return table.filter([year == 1 for year in table["year"].to_pylist()])
-
-
 def _balanced(high: Array) -> Array:
-    """Half of the targets spend much, half do not."""
     groups = [np.flatnonzero(high), np.flatnonzero(~high)]
     return np.concatenate([group[draw_places(len(group), TARGETS // 2)] for group in groups])
 
 
-def _codes(columns: list[list[Any]]) -> Array:
-    """A number for each combination of facts."""
-    known: dict[tuple[Any, ...], int] = {}
-    return np.array([known.setdefault(row, len(known)) for row in zip(*columns, strict=True)])
-
-
-def _majority(bits: Array) -> bool:
-    return bool(np.mean(bits) > 0.5)
-
-
-def _cumulative(sizes: Array) -> tuple[Array, Array]:
-    at = np.arange(1, 21)
-    return at, np.array([np.mean(sizes <= k) for k in at])
+def _majorities(bits: Array, groups: Array, targets: Array) -> Array:
+    return np.array([np.mean(bits[groups == groups[target]]) > 0.5 for target in targets])
 
 
 def _ask(table: Any, middle: float) -> tuple[Floats, str]:

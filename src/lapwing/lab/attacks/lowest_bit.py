@@ -1,8 +1,8 @@
 """The lowest bits of floats: noise in doubles cannot reach every double, and which it reaches tells the answer.
 
 Naive Laplace noise is a function of one of 2^53 uniforms. Given an output, the attacker tries for either answer whether
-any uniform leads from it to exactly this double; often only one answer remains. [Mironov 2012]
-Beside it, the attacker may take the nearer answer: what works better is reported.
+any uniform leads from it to exactly this double; often only one answer remains. [Mironov 2012] If guessing the nearer
+answer works better, that is reported.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from lapwing.arrays import Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, View, compare, presence_cap
 from lapwing.lab.outputs import lowest_bit
 from lapwing.lab.random_people import draw_float_laplace, flip_coins
-from lapwing.lab.success_rate import Rate
 from lapwing.mechanisms import Laplace
 
 TRIALS, EPSILON = 4_000, 1.0
@@ -30,8 +29,10 @@ def run() -> Attacked:
         NAIVE: truth + draw_float_laplace(1 / EPSILON, TRIALS),
         LAPWING: np.array([exact(value) for value in truth.tolist()]),
     }
-    guesses = {system: (seen > 0.5, _guess(seen)) for system, seen in outputs.items()}
-    rates = {system: max((rate_of(g, hidden) for g in both), key=_hits) for system, both in guesses.items()}
+    guesses = {
+        system: max(seen > 0.5, _guess(seen), key=lambda guess: np.sum(guess == hidden))
+        for system, seen in outputs.items()
+    }
     bits = {
         f"{system}, count {int(value)}": _histogram(seen[hidden == bool(value)])
         for system, seen in outputs.items()
@@ -42,25 +43,23 @@ def run() -> Attacked:
         "lowest-bit",
         "The lowest bits of floats",
         "is the count 0 or 1?",
-        (
-            Attempt(UNPROTECTED, "the exact count", rates[UNPROTECTED]),
-            Attempt(NAIVE, "Laplace noise in doubles at epsilon = 1", rates[NAIVE], presence_cap(EPSILON)),
-            Attempt(LAPWING, "exact noise on a fixed grid at epsilon = 1", rates[LAPWING], presence_cap(EPSILON)),
+        compare(
+            hidden,
+            ("the exact count", guesses[UNPROTECTED]),
+            ("Laplace noise in doubles at epsilon = 1", guesses[NAIVE]),
+            ("exact noise on a fixed grid at epsilon = 1", guesses[LAPWING]),
+            cap=presence_cap(EPSILON),
+            naive_cap=presence_cap(EPSILON),
         ),
         View("The lowest digit that is set", "exponent of 2", "share of outputs", bits),
         "The law of the noise is right and its digits are wrong: the naive answer breaks its own promise.",
     )
 
 
-def _hits(rate: Rate) -> int:
-    return rate.hits
-
-
 def _guess(outputs: Floats) -> Flags:
     """The only answer that a uniform leads from to this output; the nearer one if both or neither does."""
-    zero, one = _reachable(outputs, 0.0), _reachable(outputs, 1.0)
-    found: Flags = np.where(zero == one, outputs > 0.5, one)
-    return found
+    from_0, from_1 = _reachable(outputs, 0.0), _reachable(outputs, 1.0)
+    return np.where(from_0 == from_1, outputs > 0.5, from_1)
 
 
 def _reachable(outputs: Floats, answer: float) -> Flags:
@@ -69,9 +68,8 @@ def _reachable(outputs: Floats, answer: float) -> Flags:
     nearest = np.rint(-np.expm1(-np.abs(noise)) / 2 * 2.0**53)
     tried = (nearest[:, None] + np.arange(-_NEAR, _NEAR + 1)) * 2.0**-53
     with np.errstate(invalid="ignore", divide="ignore"):
-        made = answer + np.sign(noise)[:, None] * -np.log1p(-2 * tried) / EPSILON
-    found: Flags = (made == outputs[:, None]).any(axis=1)
-    return found
+        reached = answer + np.sign(noise)[:, None] * -np.log1p(-2 * tried) / EPSILON
+    return np.asarray((reached == outputs[:, None]).any(axis=1))
 
 
 def _histogram(outputs: Floats) -> tuple[Floats, Floats]:

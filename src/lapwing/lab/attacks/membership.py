@@ -8,8 +8,9 @@ import numpy as np
 
 from lapwing.answers.formats import load
 from lapwing.arrays import Array, Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, View, compare, presence_cap, rate_of
 from lapwing.lab.random_people import draw_float_laplace, draw_uniforms, shuffled
+from lapwing.lab.targets import health_of_one_year
 from lapwing.mechanisms import Laplace
 
 PEOPLE, TRAITS, WIDTH = 100, 5_000, 0.2
@@ -34,15 +35,17 @@ def run_statistics() -> Attacked:
         LAPWING: Laplace(epsilon=BUDGET, sensitivity=TRAITS)(counts) / PEOPLE,
     }
     scores = {system: (people - shares) @ (mean - shares) for system, mean in published.items()}
-    rates = {system: rate_of(score > np.median(score), hidden) for system, score in scores.items()}
+    guesses = {system: score > np.median(score) for system, score in scores.items()}
     return Attacked(
         "membership",
         "Membership in published statistics",
         f"is he one of the {PEOPLE} people whose {TRAITS:,} averages were published?",
-        (
-            Attempt(UNPROTECTED, "exact averages", rates[UNPROTECTED]),
-            Attempt(NAIVE, f"Laplace noise of {WIDTH} on each, however many there are", rates[NAIVE]),
-            Attempt(LAPWING, "all averages together at epsilon = 1", rates[LAPWING], presence_cap(BUDGET)),
+        compare(
+            hidden,
+            ("exact averages", guesses[UNPROTECTED]),
+            (f"Laplace noise of {WIDTH} on each, however many there are", guesses[NAIVE]),
+            ("all averages together at epsilon = 1", guesses[LAPWING]),
+            cap=presence_cap(BUDGET),
         ),
         _scores(scores[NAIVE], hidden, "The attacker's score with naive noise"),
         "Every average leaks a little about everyone in it, and thousands of them leak everything. Losses add up.",
@@ -50,10 +53,7 @@ def run_statistics() -> Attacked:
 
 
 def run_model() -> Attacked:
-    """A tree that is grown until it fits every person, and a naive Bayes of noisy counts beside it.
-
-    The private model is of another kind and learns next to nothing at this size; the lesson says so, in numbers.
-    """
+    """A tree that is grown until it fits every person, and a private naive Bayes, which learns little at this size."""
     load("sklearn", what="Attacks on models", install="'lapwing[lab]'")
     from sklearn.tree import DecisionTreeClassifier
 
@@ -68,30 +68,26 @@ def run_model() -> Attacked:
         _EXACT: _bayes(traits, labels, hidden, lambda counts: counts),
     }
     scores = {system: model[np.arange(len(labels)), labels] for system, model in models.items()}
-    rates = {system: rate_of(score > _middle(score), hidden) for system, score in scores.items()}
+    guesses = {system: score > _middle(score) for system, score in scores.items()}
+    exact = rate_of(guesses[_EXACT], hidden)
     common = np.mean(labels[~hidden] == np.bincount(labels[hidden]).argmax())
     right = {system: np.mean(model.argmax(axis=1)[~hidden] == labels[~hidden]) for system, model in models.items()}
     return Attacked(
         "model",
         "Membership in a trained model",
         f"is she one of the {TRAINED} patients that the model learned from?",
-        (
-            Attempt(
-                UNPROTECTED, f"a tree that fits everyone; {right[UNPROTECTED]:.0%} right on others", rates[UNPROTECTED]
-            ),
-            Attempt(NAIVE, f"the same tree, its probabilities blurred; {right[NAIVE]:.0%} right", rates[NAIVE]),
-            Attempt(
-                LAPWING,
-                f"naive Bayes from counts at epsilon = 1; {right[LAPWING]:.0%} right",
-                rates[LAPWING],
-                presence_cap(BUDGET),
-            ),
+        compare(
+            hidden,
+            (f"a tree that fits everyone; {right[UNPROTECTED]:.0%} right on others", guesses[UNPROTECTED]),
+            (f"the same tree, its probabilities blurred; {right[NAIVE]:.0%} right", guesses[NAIVE]),
+            (f"naive Bayes from counts at epsilon = 1; {right[LAPWING]:.0%} right", guesses[LAPWING]),
+            cap=presence_cap(BUDGET),
         ),
         _scores(scores[UNPROTECTED], hidden, "How sure the tree is of a person's true label"),
         "A model that remembers its patients gives them away. This does not show what noise does to a model: the "
         "private one is of another kind, and neither has learned much. On other people it is right for "
         f"{right[LAPWING]:.0%}, always giving the commonest answer for {common:.0%}. Without noise it is right for "
-        f"{right[_EXACT]:.0%}, and the attack for {rates[_EXACT].value:.0%}: the kind of model protects, not noise.",
+        f"{right[_EXACT]:.0%}, and the attack for {exact.value:.0%}: the kind of model protects, not noise.",
     )
 
 
@@ -107,10 +103,7 @@ def _middle(score: Floats) -> float:
 
 def _patients() -> tuple[Floats, Array]:
     """Traits of twice as many people as are trained on, in random order, and their visits to doctors in four steps."""
-    from lapwing.data import health
-
-    table = health()
-    table = table.filter([year == 1 for year in table["year"].to_pylist()])
+    table = health_of_one_year()
     columns = [table[name].cast("double").fill_null(0).to_numpy() for name in FEATURES]
     chosen = shuffled(table.num_rows)[: 2 * TRAINED]
     steps = np.searchsorted([1, 3, 6], table["visits"].to_numpy(), side="right")
@@ -118,10 +111,9 @@ def _patients() -> tuple[Floats, Array]:
 
 
 def _bayes(traits: Floats, labels: Array, hidden: Flags, release: Callable[[Array], Array]) -> Floats:
-    """P[label] for everyone by naive Bayes, from released counts of bins by label.
+    """P[label] for everyone by naive Bayes, from released counts of public bins by label.
 
-    The bins are public: equal parts of declared bounds. A person is in one cell of each trait and in one count of
-    labels, so adding her moves the counts by len(FEATURES) + 1 in all.
+    A person is in one cell of each trait and in one count of labels: the sensitivity is len(FEATURES) + 1.
     """
     bins = np.clip((BINS * traits / np.array(MOST)).astype(np.int64), 0, BINS - 1)
     known, truth = bins[hidden], labels[hidden]
@@ -131,5 +123,5 @@ def _bayes(traits: Floats, labels: Array, hidden: Flags, release: Callable[[Arra
     for i, column in enumerate(bins.T):
         table = counts[STEPS * BINS * i : STEPS * BINS * (i + 1)].reshape(BINS, STEPS)
         logs += np.log(table / table.sum(axis=0))[column]
-    weights: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lapwing.arrays import Array, Flags, Floats
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, presence_cap, rate_of
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, View, compare, presence_cap
 from lapwing.lab.random_people import draw_whole_laplace, flip_coins
 from lapwing.mechanisms import Laplace
 
@@ -23,7 +23,7 @@ def run() -> Attacked:
         NAIVE: sums + draw_whole_laplace(WIDTH, QUESTIONS),
         LAPWING: Laplace(epsilon=BUDGET, sensitivity=QUESTIONS)(sums),
     }
-    rates = {system: rate_of(solve(groups, seen), hidden) for system, seen in answers.items()}
+    guesses = {system: solve(groups, seen) for system, seen in answers.items()}
     asked = np.array([25, 50, 100, 200, 400])
     curves = {
         system: (asked, np.array([np.mean(solve(groups[:k], seen[:k]) == hidden) for k in asked]))
@@ -33,10 +33,12 @@ def run() -> Attacked:
         "reconstruction",
         "Reconstruction",
         f"which of {PEOPLE} people are in the register of the ill, by counts over random groups of them?",
-        (
-            Attempt(UNPROTECTED, f"{QUESTIONS} exact counts", rates[UNPROTECTED]),
-            Attempt(NAIVE, f"Laplace noise of {WIDTH} on each, no budget", rates[NAIVE]),
-            Attempt(LAPWING, f"{QUESTIONS} counts at epsilon = 1 in all", rates[LAPWING], presence_cap(BUDGET)),
+        compare(
+            hidden,
+            (f"{QUESTIONS} exact counts", guesses[UNPROTECTED]),
+            (f"Laplace noise of {WIDTH} on each, no budget", guesses[NAIVE]),
+            (f"{QUESTIONS} counts at epsilon = 1 in all", guesses[LAPWING]),
+            cap=presence_cap(BUDGET),
         ),
         View("People whose secret was found", "counts published", "share", curves),
         "Too many answers that are too accurate destroy privacy, whatever the noise is called.",
@@ -51,12 +53,5 @@ def solve(groups: Flags, answers: Array) -> Flags:
     cost = np.concatenate([np.zeros(people), np.ones(asked)])
     weights: Floats = groups.astype(np.float64)
     rows = np.block([[weights, -np.eye(asked)], [-weights, -np.eye(asked)]])
-    found = linprog(
-        cost,
-        A_ub=rows,
-        b_ub=np.concatenate([answers, -answers]),
-        bounds=[(0, 1)] * people + [(0, None)] * asked,
-        method="highs",
-    )
-    bits: Flags = found.x[:people] > 0.5
-    return bits
+    limits, bounds = np.concatenate([answers, -answers]), [(0, 1)] * people + [(0, None)] * asked
+    return np.asarray(linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method="highs").x[:people] > 0.5)

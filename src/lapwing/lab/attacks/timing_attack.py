@@ -14,8 +14,8 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats
 from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, Attacked, Attempt, View, rate_of
-from lapwing.lab.experiment import open_experiment
 from lapwing.lab.random_people import draw_float_laplace, flip_coins
+from lapwing.lab.targets import open_experiment
 
 TRIALS, LEARNED, REPEATS, PEOPLE, HEAVY = 40, 8, 3, 2_000, 400_000
 
@@ -35,15 +35,16 @@ def run() -> Attacked:
             LAPWING: lambda secret: _ask(curators[secret]),
         }
         seen = {system: _attack(answer) for system, answer in systems.items()}
-    hidden, times = seen[LAPWING][1:]
+    rates = {system: rate_of(guesses, hidden) for system, (guesses, hidden, _) in seen.items()}
+    _, hidden, times = seen[LAPWING]
     return Attacked(
         "timing",
         "Timing of a heavy unit",
         f"is a person with {HEAVY:,} rows in the data? The attacker measures how long an answer takes",
         (
-            Attempt(UNPROTECTED, "the exact sum", rate_of(*seen[UNPROTECTED][:2])),
-            Attempt(NAIVE, "the sum with noise", rate_of(*seen[NAIVE][:2])),
-            Attempt(LAPWING, "epsilon caps the answer, not the time it takes", rate_of(*seen[LAPWING][:2])),
+            Attempt(UNPROTECTED, "the exact sum", rates[UNPROTECTED]),
+            Attempt(NAIVE, "the sum with noise", rates[NAIVE]),
+            Attempt(LAPWING, "epsilon caps the answer, not the time it takes", rates[LAPWING]),
         ),
         View(
             "Time of an answer by Lapwing",
@@ -57,7 +58,7 @@ def run() -> Attacked:
 
 
 def _attack(answer: Callable[[bool], Any]) -> tuple[Flags, Flags, Floats]:
-    """Guesses, hidden and times: the attacker first learns on data of her own how long either takes."""
+    """Guesses, secrets and times: the attacker first learns on data of her own how long either takes."""
 
     def measured(secret: bool) -> float:
         times = []
@@ -74,7 +75,6 @@ def _attack(answer: Callable[[bool], Any]) -> tuple[Flags, Flags, Floats]:
 
 
 def _total(table: Any) -> float:
-    """A sum over people of what each of them cost, at most 1."""
     totals = table.group_by("person").aggregate([("cost", "sum")])
     return float(np.minimum(totals["cost_sum"].to_numpy(), 1).sum())
 

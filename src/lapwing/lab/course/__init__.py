@@ -1,7 +1,6 @@
 """The course: five lectures in the order of the notes, as pages whose code runs.
 
-A page is Markdown. Its items are sections; each block of Python is followed by what it prints, unless that is noisy.
-docs/make_course.py writes the pages and a notebook of each to docs/course. `slides` draws pictures.
+A block of Python is followed by what it prints, unless that is noisy. docs/make_course.py writes docs/course.
 """
 
 from lapwing.lab.course import slides

@@ -19,7 +19,6 @@ LECTURES = {
     "choosing": "4-choosing.md",
     "attacks": "5-attacks.md",
 }
-"""The file of each lecture, in their order."""
 
 _BLOCK = re.compile(r"^```(python)?\n(.*?)^```\n", flags=re.DOTALL | re.MULTILINE)
 _SOLUTIONS = "\n## Solutions\n"
@@ -35,14 +34,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Lecture:
-    """A page of the course."""
-
     name: str
     page: str
 
     @property
     def title(self) -> str:
-        """Its heading."""
         return self.page.split("\n", 1)[0].removeprefix("# ")
 
     @property
@@ -56,7 +52,8 @@ class Lecture:
         names: dict[str, Any] = {"__name__": self.name}
         for cell in _cells(page):
             if cell.kind == "text":
-                yield _plain(cell.text)
+                shown = re.sub(r"^!\[.*?\]\(.*?\)\n", "", cell.text, flags=re.MULTILINE)  # no pictures
+                yield re.sub(r"\[(.*?)\]\(.*?\)", r"\1", shown).strip()
             elif cell.kind == "code":
                 printed = io.StringIO()
                 with redirect_stdout(printed):
@@ -65,7 +62,6 @@ class Lecture:
 
 
 def read_lecture(name: str) -> Lecture:
-    """The lecture of this name or number."""
     names = list(LECTURES)
     if name.isdecimal() and 1 <= int(name) <= len(names):
         name = names[int(name) - 1]
@@ -76,22 +72,13 @@ def read_lecture(name: str) -> Lecture:
 
 def _cells(page: str) -> Iterator[Cell]:
     end = 0
-    for block in _BLOCK.finditer(page):
-        yield from _text(page[end : block.start()])
-        yield Cell("code" if block[1] else "output", block[2])
-        end = block.end()
-    yield from _text(page[end:])
-
-
-def _text(text: str) -> Iterator[Cell]:
-    if text.strip():
-        yield Cell("text", text.strip("\n") + "\n")
-
-
-def _plain(text: str) -> str:
-    """Text as a terminal shows it: without pictures, without the targets of links."""
-    shown = re.sub(r"^!\[.*?\]\(.*?\)\n", "", text, flags=re.MULTILINE)
-    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", shown).strip()
+    for block in [*_BLOCK.finditer(page), None]:
+        text = page[end : block.start()] if block else page[end:]
+        if text.strip():
+            yield Cell("text", text.strip("\n") + "\n")
+        if block:
+            yield Cell("code" if block[1] else "output", block[2])
+            end = block.end()
 
 
 def _quoted(code: str) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lapwing.lab.pictures import BLUE, GREEN, GREY, PALE, RED, canvas, saved
+from lapwing.answers.picture import BLUE, GREEN, GREY, PALE, RED
+from lapwing.lab.course.tour import auction_revenues
+from lapwing.lab.pictures import canvas, saved
 from lapwing.mechanisms import Exponential, Laplace, RandomizedResponse, laplace_or_gaussian
 from lapwing.numbers import Number
 from lapwing.privacy import PrivacyLoss, posterior
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = (BLUE, RED, GREEN, GREY)
+
+
+def _finish(figure: Figure, path: str | Path | None, *, grid: bool = False) -> Figure:
+    figure.axes[0].grid(grid)
+    figure.axes[0].legend(frameon=False)
+    return saved(figure, path)
 
 
 def draw_two_laws(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
@@ -31,8 +39,7 @@ def draw_two_laws(epsilon: Number = 1, path: str | Path | None = None) -> Figure
     axes.set(xlabel="published count", ylabel="probability", ylim=(0, None))
     ratio = math.exp(float(epsilon))
     axes.set_title(f"With and without one person: probabilities differ by a factor of at most {ratio:.3g}")
-    axes.legend(frameon=False)
-    return saved(figure, path)
+    return _finish(figure, path)
 
 
 def draw_loss(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
@@ -44,14 +51,12 @@ def draw_loss(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
         ("Laplace", PrivacyLoss.laplace(scale=scale), BLUE),
         ("Gaussian of the same variance", PrivacyLoss.gaussian(variance=2 * scale**2), RED),
     ):
-        axes.plot(
-            steps, [float(loss.tail(float(step))) for step in steps], color=colour, lw=2, ds="steps-post", label=name
-        )
+        tails = [float(loss.tail(float(step))) for step in steps]
+        axes.plot(steps, tails, color=colour, lw=2, ds="steps-post", label=name)
     axes.axvline(float(epsilon), color=GREY, lw=1, ls=(0, (4, 3)))
     axes.set(xlabel="privacy loss", ylabel="probability of more", ylim=(0, None))
     axes.set_title("Laplace noise never loses more than epsilon; Gaussian noise may")
-    axes.legend(frameon=False)
-    return saved(figure, path)
+    return _finish(figure, path)
 
 
 def draw_beliefs(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
@@ -61,8 +66,7 @@ def draw_beliefs(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
     figure, (axes,) = canvas(8, 4.5)
     low, high = ([float(getattr(belief, side)) for belief in beliefs] for side in ("low", "high"))
     axes.fill_between(priors, low, high, color=PALE, lw=0)
-    axes.plot(priors, high, color=BLUE, lw=2)
-    axes.plot(priors, low, color=BLUE, lw=2)
+    axes.plot(priors, high, priors, low, color=BLUE, lw=2)
     axes.plot(priors, priors, color=GREY, lw=1, ls=(0, (4, 3)))
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="belief that she is in the data, before", ylabel="after an answer")
     for axis in (axes.xaxis, axes.yaxis):
@@ -82,16 +86,13 @@ def draw_error(path: str | Path | None = None) -> Figure:
     axes.set_xticks([0.05, 0.1, 0.5, 1, 3], ["0.05", "0.1", "0.5", "1", "3"])
     axes.set_yticks([1, 10, 100], ["1", "10", "100"])
     axes.minorticks_off()
-    axes.grid(True)
-    axes.legend(frameon=False)
     axes.set_title("A count's error is about 3 times sensitivity / epsilon")
-    return saved(figure, path)
+    return _finish(figure, path, grid=True)
 
 
 def draw_auction(path: str | Path | None = None) -> Figure:
     """What each price earns with bids of 4.1, 1, 1, 1, and how often the exponential mechanism chooses it."""
-    prices = [tenth / 10 for tenth in range(1, 43)]
-    revenue = [round(price * sum(bid >= price for bid in (4.1, 1, 1, 1)), 10) for price in prices]
+    prices, revenue = auction_revenues()
     figure, (left, right) = canvas(10, 4.2, columns=2)
     left.bar(prices, revenue, width=0.08, color=PALE, edgecolor=GREY, lw=0.4)
     left.set(xlabel="price", ylabel="revenue", title="Bids 4.1, 1, 1, 1: what a price earns")
@@ -109,13 +110,11 @@ def draw_laplace_or_gaussian(epsilon: Number = 1, delta: Number = 1e-6, path: st
     sizes = sorted({round(size) for size in np.geomspace(1, 200, 30).tolist()})
     compared = [laplace_or_gaussian(values=size, epsilon=epsilon, delta=delta) for size in sizes]
     figure, (axes,) = canvas(8, 4.5)
-    axes.plot(sizes, [found.laplace_error for found in compared], color=BLUE, lw=2, label="Laplace")
-    axes.plot(sizes, [found.gaussian_error for found in compared], color=RED, lw=2, label="Gaussian")
+    axes.plot(sizes, [errors.laplace_error for errors in compared], color=BLUE, lw=2, label="Laplace")
+    axes.plot(sizes, [errors.gaussian_error for errors in compared], color=RED, lw=2, label="Gaussian")
     axes.set(xscale="log", yscale="log", xlabel="numbers that one person changes", ylabel="error at 95 % confidence")
     axes.set_title(f"Laplace or Gaussian, epsilon = {float(epsilon):g}, delta = {float(delta):g}")
-    axes.grid(True)
-    axes.legend(frameon=False)
-    return saved(figure, path)
+    return _finish(figure, path, grid=True)
 
 
 def draw_local_or_central(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
@@ -129,6 +128,4 @@ def draw_local_or_central(epsilon: Number = 1, path: str | Path | None = None) -
     axes.plot(people, np.full_like(people, central), color=BLUE, lw=2, label="central: a trusted curator adds noise")
     axes.set(xscale="log", yscale="log", xlabel="people", ylabel="error of a count at 95 % confidence")
     axes.set_title(f"Local or central, epsilon = {float(epsilon):g}")
-    axes.grid(True)
-    axes.legend(frameon=False)
-    return saved(figure, path)
+    return _finish(figure, path, grid=True)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lapwing.answers.picture import BLUE, PALE, RED
 from lapwing.data import births
 from lapwing.errors import BudgetExceeded
-from lapwing.lab.pictures import BLUE, PALE, RED, canvas, saved
+from lapwing.lab.pictures import canvas, saved
 from lapwing.mechanisms import Exponential, Laplace, NoisyMax, RandomizedResponse
 from lapwing.privacy import Budget, Filter
 
@@ -22,14 +23,11 @@ if TYPE_CHECKING:
 
 
 def tour() -> Iterator[str]:
-    """The story, part by part."""
     names, counts = people_by_name()
     yield f"{counts.sum():,} people born in the United States in 2015, {names.size:,} first names."
-    yield "\n".join(histogram(names[:10_000], counts[:10_000]))
-    yield "\n".join(most_popular(names, counts))
-    yield "\n".join(auction())
-    yield "\n".join(randomized_response(names, counts))
-    yield "\n".join(budget())
+    largest = histogram(names[:10_000], counts[:10_000])
+    for part in (largest, most_popular(names, counts), auction(), randomized_response(names, counts), budget()):
+        yield "\n".join(part)
 
 
 def people_by_name() -> tuple[Any, Any]:
@@ -66,9 +64,7 @@ def most_popular(names: Any, counts: Any) -> Iterator[str]:
 def auction() -> Iterator[str]:
     """Bids 4.10, 1, 1, 1: a price of 4.1 earns most, 4.2 earns nothing. One bid may change the revenue by 4.2."""
     yield from heading("The auction: a price by the exponential mechanism")
-    bids = [4.10, 1, 1, 1]
-    prices = [tenth / 10 for tenth in range(1, 43)]
-    revenues = [round(price * sum(bid >= price for bid in bids), 10) for price in prices]
+    prices, revenues = auction_revenues()
     generous = Exponential(epsilon=10, sensitivity=4.2)
     weights, often = Exponential(epsilon=0.1, sensitivity=4.2).weights(revenues), generous.probabilities(revenues)
     yield "  price  revenue  weight at epsilon 0.1   chance at epsilon 10"
@@ -76,6 +72,11 @@ def auction() -> Iterator[str]:
         i = prices.index(price)
         yield f"  {price:>5}  {revenues[i]:>7}  {weights[i]:>21.4f}   {often[i]:>19.1%}"
     yield f"  Chosen at epsilon 10: {generous.choose(prices, revenues)}"
+
+
+def auction_revenues() -> tuple[list[float], list[float]]:
+    prices = [tenth / 10 for tenth in range(1, 43)]
+    return prices, [round(price * sum(bid >= price for bid in (4.1, 1, 1, 1)), 10) for price in prices]
 
 
 def randomized_response(names: Any, counts: Any) -> Iterator[str]:
@@ -126,5 +127,4 @@ def draw_tour(path: str | Path) -> Figure:
 
 
 def heading(text: str) -> tuple[str, str]:
-    """A line of text, underlined."""
     return text, "-" * len(text)

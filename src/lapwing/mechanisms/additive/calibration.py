@@ -32,7 +32,7 @@ from lapwing.privacy.convert import delta_of_rho, rho_of_epsilon
 
 _WIDEST_SUM = 64  # the exact sum is used up to this sigma; beyond, smoothing costs less than 0.03 %
 _MOST_SHIFTS = 8
-_SMOOTHING = tuple(Fraction(n, 4) for n in (4, 6, 8, 9, 12, 16, 24, 36, 64))  # values of s^2
+SMOOTHING = tuple(Fraction(n, 4) for n in (4, 6, 8, 9, 12, 16, 24, 36, 64))  # values of s^2
 
 
 def continuous_delta(variance: Fraction, epsilon: Fraction, sensitivity: Fraction) -> Fraction:
@@ -43,7 +43,7 @@ def continuous_delta(variance: Fraction, epsilon: Fraction, sensitivity: Fractio
         half, slope = ball(sensitivity) / (2 * sigma), ball(epsilon / sensitivity) * sigma
         return _phi(half - slope) - ball(epsilon).exp() * _phi(-half - slope)
 
-    return _at_least_zero(enclose(formula, bits=256)[1])
+    return max(enclose(formula, bits=256)[1], Fraction(0))
 
 
 def discrete_delta(variance: Fraction, epsilon: Fraction, shift: int) -> Fraction:
@@ -57,17 +57,17 @@ def discrete_delta(variance: Fraction, epsilon: Fraction, shift: int) -> Fractio
         weights = [(-ball(Fraction(z * z) / (2 * variance))).exp() for z in range(last + 1)]
         rest = weights[last] / (1 - (-ball(Fraction(last) / variance)).exp())
         rest = rest.union(arb(0))
-        total = weights[0] + 2 * (_sum(weights[1:]) + rest)
+        total = weights[0] + 2 * (sum(weights[1:], arb(0)) + rest)
 
         def above(least: int) -> arb:
             """Mass at or above `least`."""
             if least > 0:
-                return _sum(weights[least:]) + rest
-            return total - _sum(weights[1 - least :]) - rest
+                return sum(weights[least:], arb(0)) + rest
+            return total - sum(weights[1 - least :], arb(0)) - rest
 
         return (above(first) - ball(epsilon).exp() * above(second)) / total
 
-    return _at_least_zero(enclose(formula, bits=512)[1])
+    return max(enclose(formula, bits=512)[1], Fraction(0))
 
 
 def smoothed_delta(
@@ -101,7 +101,7 @@ def _candidates(
 ) -> Iterator[tuple[float, Certificate]]:
     """Float guesses of the least variance, each with the proof that may confirm it."""
     continuous = _continuous_guess(float(epsilon), float(delta), float(sensitivity))
-    for smoothing in _SMOOTHING:
+    for smoothing in SMOOTHING:
         yield (
             continuous + float(smoothing),
             lambda v, s=smoothing: smoothed_delta(v, epsilon, sensitivity, size, s),  # type: ignore[misc]
@@ -164,11 +164,3 @@ def _round_up(variance: float) -> Fraction:
 
 def _phi(x: arb) -> arb:
     return (-x / arb(2).sqrt()).erfc() / 2
-
-
-def _sum(terms: list[arb]) -> arb:
-    return sum(terms, arb(0))
-
-
-def _at_least_zero(value: Fraction) -> Fraction:
-    return max(value, Fraction(0))

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism."""
+"""The Gaussian mechanism, and the choice between Laplace and Gaussian noise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,21 +13,31 @@ import numpy.typing as npt
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
-from lapwing.mechanisms.additive.shifted import whole_shift
-from lapwing.mechanisms.grid import Grid
-from lapwing.mechanisms.values import add_noise
+from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
+from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_gaussian
-from lapwing.numbers import Number, ball, below_one, confidence_of, count, enclose, ordinary, positive, round_up, shown
+from lapwing.numbers import (
+    Number,
+    ball,
+    confidence_of,
+    count,
+    enclose,
+    ordinary,
+    positive,
+    root_up,
+    round_up,
+    shown,
+)
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.phrases import short_repr
 
+_NO_DELTA = "Gaussian noise needs a delta above 0. Pass delta, or use Laplace."
 _SUMMED = 4096  # up to this sigma quantiles are summed; beyond, the normal law bounds them within one unit
-_MOST_EPSILON = 700
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Gaussian:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Gaussian(FrozenValue, Additive):
     """Adds discrete Gaussian noise to integers, and to reals on a fine grid.
 
     Use:        many values that one unit changes together, and every answer under zCDP; for few values, `Laplace`.
@@ -38,7 +47,7 @@ class Gaussian:
                 at most `size` coordinates, for every epsilon. Real vectors of at most `size` coordinates likewise.
     Error:      `error` is the quantile of |Z|, of the largest of several on request.
     Proof:      zCDP: [CKS20, Thm 14]. (epsilon, delta): the delta of the *discrete* law is bounded in calibration.py,
-                with outward rounding. Reals: grid.py gives the sensitivity on the grid.
+                with outward rounding. Reals: values.py gives the sensitivity on the grid.
     Figure:     `round(Gaussian(epsilon=1, delta=1e-6).scale, 2)` = 4.23
     Checked by: tests/mechanisms/additive/test_gaussian.py
     """
@@ -50,8 +59,6 @@ class Gaussian:
     textbook: bool
     """Whether the variance comes from the classic formula."""
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -62,20 +69,19 @@ class Gaussian:
         size: int = 1,
     ) -> None:
         distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
+        loss: ZCDP | Approximate
         if rho is not None and epsilon is None and delta is None:
             price = ordinary(positive(rho, "rho"), "rho")
-            self._set(distance, distance**2 / (2 * price), ZCDP(price), coordinates)
+            variance, loss = distance**2 / (2 * price), ZCDP(price)
         elif rho is None and epsilon is not None and delta is not None:
-            eps, exact_delta = positive(epsilon, "epsilon"), _positive_delta(delta)
-            if eps > _MOST_EPSILON:
-                raise Misconfigured(
-                    f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less."
-                )
-            self._set(
-                distance, calibrate(eps, exact_delta, distance, coordinates), Approximate(eps, exact_delta), coordinates
+            loss = Approximate(
+                read_epsilon(epsilon),
+                read_delta(delta, _NO_DELTA),
             )
+            variance = calibrate(loss.epsilon, loss.delta, distance, coordinates)
         else:
             raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")
+        self._set(sensitivity=distance, variance=variance, loss=loss, size=coordinates, textbook=False)
 
     @classmethod
     def classic(cls, *, epsilon: Number, delta: Number, sensitivity: Number = 1, size: int = 1) -> Gaussian:
@@ -85,32 +91,26 @@ class Gaussian:
         Proved only for epsilon < 1, where it adds more noise than needed; `Gaussian(...)` is exact for every epsilon.
         The guarantee is checked on the discrete law (calibration.py); where it would fail, it is refused.
         """
-        eps, exact_delta = ordinary(positive(epsilon, "epsilon"), "epsilon"), _positive_delta(delta)
-        distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
+        eps = ordinary(positive(epsilon, "epsilon"), "epsilon")
         if eps >= 1:
             raise Misconfigured(
                 f"`epsilon` is {shown(epsilon)}; the classic formula is proved only below 1. "
                 "Use Gaussian(epsilon=..., delta=...), which is exact for every epsilon."
             )
-        logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / exact_delta)).log())[1]
-        variance = round_up(logarithm * (distance / eps) ** 2)
-        if variance < calibrate(eps, exact_delta, distance, coordinates):
+        mechanism = cls(epsilon=eps, delta=delta, sensitivity=sensitivity, size=size)
+        logarithm = enclose(lambda: 2 * (ball(Fraction(5, 4) / mechanism.loss.delta)).log())[1]
+        variance = round_up(logarithm * (mechanism.sensitivity / eps) ** 2)
+        if variance < mechanism.variance:
             raise Misconfigured("the classic formula gives too little noise on integers here. Use Gaussian(...).")
-        classic = object.__new__(cls)
-        classic._set(distance, variance, Approximate(eps, exact_delta), coordinates, textbook=True)
-        return classic
-
-    def __call__(self, values: Any) -> Any:
-        """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
-        return add_noise(values, self)
+        mechanism._set(variance=variance, textbook=True)
+        return mechanism
 
     def draw(self, count: int) -> Integers:
-        """Draws integer noise."""
         return sample_gaussian(self.variance, count)
 
     @property
     def privacy_loss(self) -> PrivacyLoss:
-        """How likely each loss is, of one whole number that moves by at most the sensitivity (additive/shifted.py)."""
+        """How likely each loss is, of one whole number that moves by at most the sensitivity (values.py)."""
         if self.size > 1:
             raise Misconfigured("the privacy loss is that of one number. Make the mechanism with size=1.")
         return PrivacyLoss.gaussian(variance=self.variance, shift=whole_shift(self.sensitivity))
@@ -132,20 +132,16 @@ class Gaussian:
 
     @property
     def grid(self) -> Grid:
-        """The grid that real values are rounded to."""
         sigma = Fraction(math.isqrt(math.floor(self.variance * (1 << 60))), 1 << 30)
         return Grid.fine(sigma, self.sensitivity, self.size)
 
     @property
     def on_grid(self) -> Gaussian:
-        """The integer mechanism that real values go through, in grid units."""
         sensitivity = self.grid.l2_sensitivity(self.sensitivity, self.size)
         if isinstance(self.loss, ZCDP):
             return Gaussian(rho=self.loss.rho, sensitivity=sensitivity, size=self.size)
-        epsilon, delta = self.loss.epsilon, self.loss.delta
-        if self.textbook:
-            return Gaussian.classic(epsilon=epsilon, delta=delta, sensitivity=sensitivity, size=self.size)
-        return Gaussian(epsilon=epsilon, delta=delta, sensitivity=sensitivity, size=self.size)
+        make = Gaussian.classic if self.textbook else Gaussian
+        return make(epsilon=self.loss.epsilon, delta=self.loss.delta, sensitivity=sensitivity, size=self.size)
 
     def pmf(self, z: int) -> float:
         """P[Z = z] of the integer noise."""
@@ -174,31 +170,6 @@ class Gaussian:
             return math.ceil(-self.scale * float(ndtri(outside / 2)))
         return _summed_error(self.scale, outside)
 
-    def real_error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """The same for real values, rounding to the grid included."""
-        units = self.on_grid.error(confidence, simultaneous=simultaneous)
-        return math.nextafter(float((units + Fraction(1, 2)) * self.grid.step), math.inf)
-
-    def _set(
-        self,
-        sensitivity: Fraction,
-        variance: Fraction,
-        loss: ZCDP | Approximate,
-        size: int,
-        *,
-        textbook: bool = False,
-    ) -> None:
-        fields = {"sensitivity": sensitivity, "variance": variance, "loss": loss, "size": size, "textbook": textbook}
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-
-def _positive_delta(delta: Number) -> Fraction:
-    value = below_one(delta, "delta")
-    if not value:
-        raise Misconfigured("`delta` is 0; Gaussian noise needs a delta above 0. Pass delta, or use Laplace.")
-    return ordinary(value, "delta")
-
 
 @lru_cache(maxsize=16)
 def _weights(sigma: float) -> tuple[npt.NDArray[np.float64], float]:
@@ -214,3 +185,50 @@ def _summed_error(sigma: float, outside: float) -> int:
     weights, total = _weights(sigma)
     above = 2 * np.cumsum(weights[::-1])[::-1] / total  # P[|Z| >= t], t >= 1
     return max(0, int(np.argmax(np.append(above[1:], 0.0) <= outside)))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(FrozenValue):
+    """Both mechanisms for the same values, their errors, and the better one."""
+
+    laplace: Laplace
+    gaussian: Gaussian
+    laplace_error: int
+    gaussian_error: int
+    explanation: str
+
+    @property
+    def best(self) -> Laplace | Gaussian:
+        return self.laplace if self.laplace_error <= self.gaussian_error else self.gaussian
+
+    def __str__(self) -> str:
+        return self.explanation
+
+
+def laplace_or_gaussian(
+    *,
+    values: int,
+    epsilon: Number,
+    delta: Number,
+    changed: int | None = None,
+    by: Number = 1,
+    confidence: Number = 0.95,
+) -> Comparison:
+    """Compares the two for `values` integers of which one unit changes at most `changed`, each by at most `by`.
+
+    The l1 sensitivity is changed * by, the l2 sensitivity only sqrt(changed) * by: for long vectors the Gaussian's
+    noise grows like sqrt(changed) and the Laplace noise like changed. For few values the Gaussian pays for its delta.
+    """
+    k, most = count(values, "values"), positive(by, "by")
+    touched = min(k, count(changed, "changed")) if changed is not None else k
+    laplace = Laplace(epsilon=epsilon, sensitivity=touched * most)
+    gaussian = Gaussian(epsilon=epsilon, delta=delta, sensitivity=root_up(touched) * most, size=k)
+    errors = laplace.error(confidence), gaussian.error(confidence)
+    better, worse = ("Laplace", "Gaussian") if errors[0] <= errors[1] else ("Gaussian", "Laplace")
+    explanation = (
+        f"{better} noise is better here: each of {k:,} values is off by at most {min(errors):,} "
+        f"with {float(confidence):.0%} confidence, against {max(errors):,} for {worse}. One unit changes up to "
+        f"{touched:,} values, so the l1 sensitivity that Laplace pays is {touched:,} times one change, "
+        f"the l2 sensitivity that Gaussian pays {math.sqrt(touched):,.4g} times."
+    )
+    return Comparison(laplace, gaussian, *errors, explanation)

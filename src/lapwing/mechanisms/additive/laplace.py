@@ -6,23 +6,19 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from flint import arb
 
 from lapwing.arrays import Integers
-from lapwing.mechanisms.additive.shifted import whole_shift
-from lapwing.mechanisms.grid import Grid
-from lapwing.mechanisms.values import add_noise
+from lapwing.mechanisms.mechanism import PureMechanism
+from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_laplace
 from lapwing.numbers import Number, ball, confidence_of, count, decide, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
-from lapwing.privacy.loss import Pure
-from lapwing.privacy.phrases import short_repr
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Laplace:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Laplace(PureMechanism, Additive):
     """Adds discrete Laplace noise to integers, and to reals on a fine grid.
 
     Use:        counts, sums and histograms under pure DP; for long vectors see `laplace_or_gaussian`.
@@ -32,7 +28,7 @@ class Laplace:
     Error:      P[max_i |Z_i| >= t] is known exactly (`beyond`); `error` inverts it. `textbook_error` is Theorem 3.8 of
                 Dwork and Roth, scale ln(k / beta), which holds for continuous noise only.
     Proof:      P[y | x] / P[y | x'] = prod exp((|y_i - x'_i| - |y_i - x_i|) / scale) <= exp(||x - x'||_1 / scale)
-                <= e^epsilon; the sampler is exact (noise/block.py). Reals: grid.py gives the sensitivity on the grid,
+                <= e^epsilon; the sampler is exact (noise/block.py). Reals: values.py gives the sensitivity on the grid,
                 the rest is post-processing. [GRS12] [CKS20]
     Figure:     `Laplace(epsilon=1).error(0.95)` = 3
     Checked by: tests/mechanisms/additive/test_laplace.py
@@ -43,29 +39,17 @@ class Laplace:
     size: int
     scale: Fraction = field(init=False, compare=False, repr=False)
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, sensitivity: Number = 1, size: int = 1) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
-        object.__setattr__(self, "size", count(size, "size"))
-        object.__setattr__(self, "scale", self.sensitivity / self.epsilon)
-
-    def __call__(self, values: Any) -> Any:
-        """Adds noise: int in, int out; float in, float out; lists and arrays likewise."""
-        return add_noise(values, self)
+        self._set(epsilon=positive(epsilon, "epsilon"), sensitivity=positive(sensitivity, "sensitivity"))
+        self._set(size=count(size, "size"))
+        self._set(scale=self.sensitivity / self.epsilon)
 
     def draw(self, count: int) -> Integers:
-        """Draws integer noise."""
         return sample_laplace(self.scale, count)
 
     @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
-
-    @property
     def privacy_loss(self) -> PrivacyLoss:
-        """How likely each loss is, of one whole number that moves by at most the sensitivity (additive/shifted.py)."""
+        """How likely each loss is, of one whole number that moves by at most the sensitivity (values.py)."""
         return PrivacyLoss.laplace(scale=self.scale, shift=whole_shift(self.sensitivity))
 
     @property
@@ -74,12 +58,10 @@ class Laplace:
 
     @property
     def grid(self) -> Grid:
-        """The grid that real values are rounded to."""
         return Grid.fine(self.scale, self.sensitivity, self.size)
 
     @property
     def on_grid(self) -> Laplace:
-        """The integer mechanism that real values go through, in grid units."""
         return Laplace(epsilon=self.epsilon, sensitivity=self.grid.l1_sensitivity(self.sensitivity, self.size))
 
     def pmf(self, z: int) -> float:
@@ -88,20 +70,13 @@ class Laplace:
         return float((low + high) / 2)
 
     def law(self, z: int) -> tuple[Fraction, Fraction]:
-        """Proven bounds of P[Z = z] = tanh(1 / (2 scale)) exp(-|z| / scale)."""
-        rate = 1 / self.scale
-        return enclose(lambda: (ball(rate) / 2).tanh() * (-ball(rate * abs(z))).exp())
+        """Proven bounds of P[Z = z]."""
+        return enclose(lambda: laplace_mass(self.scale, z))
 
     def error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> int:
         """The smallest t with P[max of `simultaneous` independent |Z_i| <= t] >= confidence, for integer values."""
         inside, k = confidence_of(confidence), ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous")
         return _least_error(ordinary(self.scale, "scale"), inside, int(k))
-
-    def real_error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """The same for real values, rounding to the grid included."""
-        ordinary(self.scale, "scale")
-        units = self.on_grid.error(confidence, simultaneous=simultaneous)
-        return math.nextafter(float((units + Fraction(1, 2)) * self.grid.step), math.inf)
 
     def textbook_error(self, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """Theorem 3.8: P[max error >= scale ln(k / beta)] <= beta, beta = 1 - confidence, for *continuous* noise.
@@ -119,8 +94,8 @@ class Laplace:
         least, k = math.ceil(nonnegative(t, "t")), count(simultaneous, "simultaneous")
         if not least:
             return Fraction(1), Fraction(1)
-        rate, near = 1 / self.scale, min(least, math.ceil(1000 * self.scale))
-        low, high = enclose(lambda: 1 - (1 - 2 * (-ball(rate * near)).exp() / (1 + (-ball(rate)).exp())) ** k)
+        near = min(least, math.ceil(1000 * self.scale))
+        low, high = enclose(lambda: 1 - (1 - 2 * laplace_tail(self.scale, near)) ** k)
         return max(low, Fraction(0)) if near == least else Fraction(0), min(high, Fraction(1))
 
     @property
@@ -131,16 +106,23 @@ class Laplace:
         return 0.5 / math.sinh(0.5 / float(ordinary(self.scale, "scale"))) ** 2
 
 
+def laplace_mass(scale: Fraction, z: int) -> arb:
+    """P[Z = z] = tanh(1 / (2 scale)) exp(-|z| / scale)."""
+    return (ball(1 / scale) / 2).tanh() * (-ball(abs(z) / scale)).exp()
+
+
+def laplace_tail(scale: Fraction, z: int) -> arb:
+    """P[Z >= z] = r^z / (1 + r) for z >= 0, r = exp(-1 / scale)."""
+    outside = (-ball((z if z >= 0 else 1 - z) / scale)).exp() / (1 + (-ball(1 / scale)).exp())
+    return outside if z >= 0 else 1 - outside
+
+
 @lru_cache(maxsize=256)
 def _least_error(scale: Fraction, confidence: Fraction, k: int) -> int:
     """The smallest t with (1 - 2 r^(t+1) / (1 + r))^k >= confidence, decided by balls of growing precision."""
 
     def covers(t: int) -> bool:
-        def margin() -> arb:
-            outside = 2 * (-ball((t + 1) / scale)).exp() / (1 + (-ball(1 / scale)).exp())
-            return (1 - outside) ** k - ball(confidence)
-
-        return decide(margin)
+        return decide(lambda: (1 - 2 * laplace_tail(scale, t + 1)) ** k - ball(confidence))
 
     inside = math.log1p(-float(1 - confidence)) if confidence > Fraction(1, 2) else math.log(confidence)
     width, outside = float(scale), -math.expm1(inside / k)

@@ -12,27 +12,14 @@ from typing import Any
 import numpy as np
 
 from lapwing.arrays import Floats
-from lapwing.mechanisms.scores import (
-    Selection,
-    T,
-    at_least,
-    candidate_at,
-    gaps,
-    loss_within,
-    read,
-    read_candidates,
-    require_one_each,
-    shares,
-    times,
-)
+from lapwing.mechanisms import scores
 from lapwing.noise import sample_choice
 from lapwing.numbers import Enclosure, Number, inside_unit
 from lapwing.privacy.loss import BoundedRange
-from lapwing.privacy.phrases import short_repr
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Exponential(Selection):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Exponential(scores.Selection):
     """Chooses a candidate, better ones exponentially more often.
 
     Use:        choosing one of many under zCDP, where it costs epsilon^2/8; under pure DP `PermuteAndFlip` errs less.
@@ -52,35 +39,33 @@ class Exponential(Selection):
     Checked by: tests/mechanisms/choice/test_exponential.py
     """
 
-    __repr__ = short_repr
-
     @property
     def loss(self) -> BoundedRange:
         return BoundedRange(self.epsilon)
 
-    def choose(self, candidates: Sequence[T] | Any, utilities: object) -> T | Any:
+    def choose(self, candidates: Sequence[scores.T] | Any, utilities: object) -> scores.T | Any:
         """One candidate; `utilities` holds a number for each."""
-        exponents, unit = gaps(utilities)
-        require_one_each(candidates, exponents.size, "utilities")
-        return candidate_at(candidates, sample_choice(exponents, self.rate * unit))
+        exponents, unit = scores.gaps(utilities)
+        scores.require_one_each(candidates, exponents.size, "utilities")
+        return scores.candidate_at(candidates, sample_choice(exponents, self.rate * unit))
 
     def law(self, utilities: object) -> tuple[Enclosure, ...]:
         """Proven bounds of every candidate's probability."""
-        exponents, unit = gaps(utilities)
-        return shares(exponents, self.rate * unit)
+        exponents, unit = scores.gaps(utilities)
+        return scores.shares(exponents, self.rate * unit)
 
     def probabilities(self, utilities: object) -> Floats:
         """Every candidate's probability in float64; those above 1e-300 have a relative error of at most 1e-12."""
-        exponents, unit = gaps(utilities)
-        relative = np.exp(-times(exponents, self.rate * unit))
+        exponents, unit = scores.gaps(utilities)
+        relative = np.exp(-scores.times(exponents, self.rate * unit))
         probabilities: Floats = relative / relative.sum()
         return probabilities
 
     def weights(self, utilities: object) -> Floats:
         """exp(rate u): the weights as the textbook prints them. A utility of 0 has weight 1; large ones overflow."""
-        scores = read(utilities, "utilities")
+        exact = scores.read(utilities, "utilities")
         with np.errstate(over="ignore"):
-            weights: Floats = np.exp(times(scores.ticks, self.rate * scores.unit))
+            weights: Floats = np.exp(scores.times(exact.ticks, self.rate * exact.unit))
         return weights
 
     def error(self, confidence: Number = 0.95, *, candidates: int, best: int = 1) -> float:
@@ -89,5 +74,5 @@ class Exponential(Selection):
         `best` is how many candidates are known to reach the optimum; 1 is always true.
         """
         miss = 1 - inside_unit(confidence, "confidence")
-        total, optimal = read_candidates(candidates, best)
-        return at_least(loss_within(total / (optimal * miss), self.rate))
+        total, optimal = scores.read_candidates(candidates, best)
+        return scores.at_least(scores.loss_within(total / (optimal * miss), self.rate))

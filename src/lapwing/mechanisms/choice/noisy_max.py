@@ -9,15 +9,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, partial
 from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.additive.laplace import Laplace, laplace_mass, laplace_tail
+from lapwing.mechanisms.mechanism import PureMechanism
 from lapwing.mechanisms.scores import (
     Selection,
     T,
@@ -29,11 +33,8 @@ from lapwing.mechanisms.scores import (
     require_one_each,
     wholes,
 )
-from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import Enclosure, Number, count, flag
-from lapwing.privacy.loss import Pure
+from lapwing.numbers import Enclosure, Number, count, enclose, flag
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import short_repr
 
 _BITS = 192
 _PROVEN_EXTENT = 90  # noise scales to both sides that `law` sums over: e^-90 is left out
@@ -43,14 +44,14 @@ _MOST = 50_000_000
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class NoisyMax(Selection):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class NoisyMax(Selection, PureMechanism):
     """Adds Laplace noise to every score and reports which is largest, and nothing else.
 
     Use:        as taught, for counts; `PermuteAndFlip` chooses better at the same price.
     Law:        the least i with y_i = max_j y_j, y_j = s_j + Z_j, P[Z = z] proportional to exp(-|z| / scale), scale =
                 2 sensitivity / epsilon, or sensitivity / epsilon if the scores are monotone. With reals=True the scores
-                are first rounded to a fine grid (grid.py) and the noise lives there.
+                are first rounded to a fine grid (values.py) and the noise lives there.
     Guarantee:  pure DP with epsilon, whatever the number of candidates, for all score vectors s, s' with
                 |s_j - s'_j| <= sensitivity for every j. The noisy scores themselves are not covered.
     Error:      max_j |Z_j| <= t makes s(chosen) at least max s - 2 t; `error` takes the exact quantile of max |Z_j|.
@@ -70,8 +71,6 @@ class NoisyMax(Selection):
 
     reals: bool
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -82,11 +81,7 @@ class NoisyMax(Selection):
         reals: bool = False,
     ) -> None:
         Selection.__init__(self, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, neighbours=neighbours)
-        object.__setattr__(self, "reals", flag(reals, "reals"))
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
+        self._set(reals=flag(reals, "reals"))
 
     @property
     def noise(self) -> Laplace:
@@ -110,14 +105,21 @@ class NoisyMax(Selection):
     def law(self, scores: object) -> tuple[Enclosure, ...]:
         """Proven bounds of every candidate's probability, for whole scores: about (n + 1) e^-90 apart.
 
-        A sum over the largest noisy score z, in integers rounded outward, of
+        A sum over the largest noisy score z of
         P[y_i = z] prod_{j < i} P[y_j < z] prod_{j > i} P[y_j <= z].
         """
         exponents = self._whole_gaps(scores)
         extent = math.ceil(_PROVEN_EXTENT * self.scale)
         _require_feasible(exponents.size * (2 * extent + 1), _MOST_PROVEN, "Use probabilities(), which is much faster.")
-        sums = _sum_chances(exponents.tolist(), self.scale, extent)
-        return tuple((Fraction(low, 1 << _BITS), Fraction(high, 1 << _BITS)) for low, high in sums)
+        chances: list[arb] = []
+
+        def chance(place: int) -> arb:
+            if not chances:  # all at once, at the precision of the first
+                chances.extend(_sum_chances(exponents.tolist(), self.scale, extent))
+            return chances[place]
+
+        bounds = [enclose(partial(chance, place), bits=_BITS) for place in range(exponents.size)]
+        return tuple((max(low, Fraction(0)), min(high, Fraction(1))) for low, high in bounds)
 
     def probabilities(self, scores: object) -> Floats:
         """Every candidate's probability in float64, for whole scores: the sum of `law`, cut at 45 noise scales.
@@ -177,45 +179,17 @@ class NoisyMax(Selection):
         return wins
 
 
-def _sum_chances(exponents: list[int], scale: Fraction, extent: int) -> list[tuple[int, int]]:
-    """Bounds, times 2^192, of the chance that each candidate wins with a noisy score within `extent` of the best."""
-    one = 1 << _BITS
-    tails = _tails(scale, extent)
-    ratio_low, ratio_high = exp_neg(scale.denominator, scale.numerator, _BITS)
-    stop = (one - ratio_high, one - ratio_low)
-
-    def tail(k: int) -> tuple[int, int]:
-        return tails[k] if k < len(tails) else (0, tails[-1][1])
-
-    def at_most(k: int) -> tuple[int, int]:
-        """P[Z <= k]."""
-        low, high = tail(-k if k < 0 else k + 1)
-        return (low, high) if k < 0 else (one - high, one - low)
-
-    sums = [(0, 0)] * len(exponents)
+def _sum_chances(exponents: list[int], scale: Fraction, extent: int) -> list[arb]:
+    """The chance that each candidate wins, summed over noisy scores within `extent` of the best score."""
+    at_least = cache(partial(laplace_tail, scale))  # P[Z >= k], which is P[Z <= -k]
+    sums = [arb(0)] * len(exponents)
     for z in range(-extent, extent + 1):
-        below = [at_most(z + e - 1) for e in exponents[:-1]]
-        held = [at_most(z + e) for e in exponents[:0:-1]]
-        before = accumulate(below, _product, initial=(one, one))
-        after = reversed(list(accumulate(held, _product, initial=(one, one))))
-        here = (_product(tail(abs(z + e)), stop) for e in exponents)
-        terms = (_product(_product(a, b), c) for a, b, c in zip(here, before, after, strict=True))
-        sums = [(s[0] + t[0], s[1] + t[1]) for s, t in zip(sums, terms, strict=True)]
-    beyond = (len(exponents) + 1) * tails[-1][1]  # some noisy score above `extent`, or the best one's below -extent
-    return [(low, min(one, high + beyond)) for low, high in sums]
-
-
-def _tails(scale: Fraction, extent: int) -> list[tuple[int, int]]:
-    """Bounds, times 2^192, of P[Z >= k] = r^k / (1 + r), r = e^(-1 / scale), for k from 1 to extent + 1 (and at 0)."""
-    one = 1 << _BITS
-    powers = [exp_neg(k * scale.denominator, scale.numerator, _BITS) for k in range(extent + 2)]
-    ratio_low, ratio_high = powers[1]
-    return [((low << _BITS) // (one + ratio_high), -(-(high << _BITS) // (one + ratio_low))) for low, high in powers]
-
-
-def _product(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    """Bounds of a product of two numbers in [0, 1], rounded outward."""
-    return a[0] * b[0] >> _BITS, -(-a[1] * b[1] >> _BITS)
+        before = accumulate((at_least(1 - z - e) for e in exponents[:-1]), mul, initial=arb(1))
+        after = reversed(list(accumulate((at_least(-z - e) for e in exponents[:0:-1]), mul, initial=arb(1))))
+        wins = (laplace_mass(scale, z + e) for e in exponents)
+        sums = [total + a * b * c for total, a, b, c in zip(sums, wins, before, after, strict=True)]
+    beyond = (len(exponents) + 1) * at_least(extent + 1)  # some noisy score above `extent`, or the best one's below it
+    return [total + beyond.union(arb(0)) for total in sums]
 
 
 def _require_feasible(terms: int, most: int, instead: str) -> None:

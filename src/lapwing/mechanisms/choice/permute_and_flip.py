@@ -18,29 +18,17 @@ import numpy as np
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.scores import (
-    Selection,
-    T,
-    at_least,
-    candidate_at,
-    gaps,
-    loss_within,
-    read_candidates,
-    require_one_each,
-    times,
-    weights,
-)
+from lapwing.mechanisms import scores
+from lapwing.mechanisms.mechanism import PureMechanism
 from lapwing.noise import sample_heads
 from lapwing.numbers import Enclosure, Number, inside_unit
-from lapwing.privacy.loss import Pure
-from lapwing.privacy.phrases import short_repr
 
 _MOST_PROVEN = 32
 _NODES = 32
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PermuteAndFlip(Selection):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PermuteAndFlip(scores.Selection, PureMechanism):
     """Chooses a candidate: never worse than the exponential mechanism at the same epsilon, and up to twice as good.
 
     Use:        choosing under pure DP: never worse than `Exponential` there; under zCDP that one is better.
@@ -65,17 +53,11 @@ class PermuteAndFlip(Selection):
     Checked by: tests/mechanisms/choice/test_permute_and_flip.py
     """
 
-    __repr__ = short_repr
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
-
-    def choose(self, candidates: Sequence[T] | Any, utilities: object) -> T | Any:
+    def choose(self, candidates: Sequence[scores.T] | Any, utilities: object) -> scores.T | Any:
         """One candidate; `utilities` holds a number for each."""
-        exponents, unit = gaps(utilities)
-        require_one_each(candidates, exponents.size, "utilities")
-        return candidate_at(candidates, sample_heads(exponents, self.rate * unit))
+        exponents, unit = scores.gaps(utilities)
+        scores.require_one_each(candidates, exponents.size, "utilities")
+        return scores.candidate_at(candidates, sample_heads(exponents, self.rate * unit))
 
     def law(self, utilities: object) -> tuple[Enclosure, ...]:
         """Proven bounds of every candidate's probability, for at most 32 candidates.
@@ -83,13 +65,13 @@ class PermuteAndFlip(Selection):
         P[r] grows with p_r and falls with every other p_j, so bounds of the p give bounds of P[r]. The integral of the
         polynomial is exact, in integers.
         """
-        exponents, unit = gaps(utilities)
+        exponents, unit = scores.gaps(utilities)
         if exponents.size > _MOST_PROVEN:
             raise Misconfigured(
                 f"`utilities` has {exponents.size} entries; proven bounds are computed for at most {_MOST_PROVEN}. "
                 "Use probabilities(), which is accurate to a relative error of 1e-12."
             )
-        lows, highs, bits = weights(exponents, self.rate * unit)
+        lows, highs, bits = scores.weights(exponents, self.rate * unit)
         return tuple(
             (lows[i] * _integral(_without(highs, i), bits), highs[i] * _integral(_without(lows, i), bits))
             for i in range(exponents.size)
@@ -102,8 +84,8 @@ class PermuteAndFlip(Selection):
         nodes the error on a panel is its length^(2m+1) (m!)^4 / ((2m + 1) (2m)!^3) times the 2m-th derivative, which
         is at most S^(2m) e^(-a (S - 2m)): below 1e-20 of the integral, which is 1 / (S + 1) or more.
         """
-        exponents, unit = gaps(utilities)
-        heads = np.exp(-times(exponents, self.rate * unit))
+        exponents, unit = scores.gaps(utilities)
+        heads = np.exp(-scores.times(exponents, self.rate * unit))
         total = np.zeros_like(heads)
         for node, weight in zip(*_quadrature(float(heads.sum())), strict=True):
             tails = np.log1p(-heads * node)
@@ -117,9 +99,9 @@ class PermuteAndFlip(Selection):
         `best` is how many candidates are known to reach the optimum; 1 is always true.
         """
         miss = 1 - inside_unit(confidence, "confidence")
-        total, optimal = read_candidates(candidates, best)
+        total, optimal = scores.read_candidates(candidates, best)
         odds = Fraction(total - optimal, optimal + 1) / miss
-        return at_least(loss_within(odds, self.rate))
+        return scores.at_least(scores.loss_within(odds, self.rate))
 
 
 def _without(values: list[int], index: int) -> list[int]:

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import FrozenValue, read_secret
 from lapwing.mechanisms.scores import at_least
 from lapwing.noise import sample_bernoulli, uniform_integer
-from lapwing.numbers import Number, exact, inside_unit
+from lapwing.numbers import Number, inside_unit
 from lapwing.privacy.loss import Loss, Pure
-from lapwing.privacy.phrases import short_repr
 
 
 class Candidate(Protocol):
@@ -26,8 +26,8 @@ class Candidate(Protocol):
         """One run."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class BestOf:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class BestOf(FrozenValue):
     """Runs randomly drawn mechanisms a random number of times, and releases the best result only.
 
     Use:        to tune parameters by trial: many runs for the price of three. For one of many candidates
@@ -58,16 +58,12 @@ class BestOf:
     score: Callable[[Any], Number]
     stop: Fraction
 
-    __repr__ = short_repr
-
     def __init__(self, mechanisms: Sequence[Candidate], *, score: Callable[[Any], Number], stop: Number) -> None:
         if not mechanisms:
             raise Misconfigured("`mechanisms` must be a list of at least one mechanism with a `loss`.")
         if not all(map(callable, (score, *mechanisms))):
             raise Misconfigured("`score` and every mechanism must be callable: mechanism(data), score(result).")
-        object.__setattr__(self, "mechanisms", tuple(mechanisms))
-        object.__setattr__(self, "score", score)
-        object.__setattr__(self, "stop", inside_unit(stop, "stop"))
+        self._set(mechanisms=tuple(mechanisms), score=score, stop=inside_unit(stop, "stop"))
         _ = self.loss  # refuses what is not pure
 
     @property
@@ -90,7 +86,5 @@ class BestOf:
     def _run(self, data: Any) -> tuple[Fraction, int, Any]:
         place = uniform_integer(len(self.mechanisms))
         result = self.mechanisms[place](data)
-        try:
-            return exact(self.score(result), "score"), place, result
-        except Misconfigured:
-            raise Misconfigured("a score is not a finite number; `score` must return one for every result.") from None
+        refusal = "a score is not a finite number; `score` must return one for every result."
+        return read_secret(self.score(result), refusal), place, result

@@ -17,19 +17,18 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
 from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_coins, sample_uniform
 from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
-from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import short_repr
 
 Places = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+@dataclass(frozen=True, slots=True, repr=False)
+class Share(FrozenValue):
     """The estimated share of people whose true answer is this one.
 
     `share` is unbiased, so it may lie outside [0, 1]; `low` and `high` do not. `standard_error` is that of the coins.
@@ -43,11 +42,9 @@ class Share:
     def __str__(self) -> str:
         return f"{self.share:.1%}, between {self.low:.1%} and {self.high:.1%}"
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True, init=False)
-class RandomizedResponse:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class RandomizedResponse(PureMechanism):
     """Each person answers for themselves: the truth with some probability, otherwise one of the other answers.
 
     Use:        when not even the curator may see the true answers; with a trusted curator, `Laplace`.
@@ -70,12 +67,8 @@ class RandomizedResponse:
     truthful: Fraction | None
     """P[truth] where it is a fraction; None where epsilon decides it."""
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, answers: Sequence[Hashable] = (False, True)) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "answers", _distinct(answers))
-        object.__setattr__(self, "truthful", None)
+        self._set(epsilon=positive(epsilon, "epsilon"), answers=_distinct(answers), truthful=None)
 
     @classmethod
     def two_coins(cls, *, answers: Sequence[Hashable] = (False, True)) -> RandomizedResponse:
@@ -87,12 +80,8 @@ class RandomizedResponse:
                 f"`answers` has {len(response.answers)} entries; a coin has two sides. "
                 "Use RandomizedResponse(epsilon=..., answers=...) for more."
             )
-        object.__setattr__(response, "truthful", Fraction(3, 4))
+        response._set(truthful=Fraction(3, 4))
         return response
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
 
     def respond(self, truth: Any) -> Any:
         """A randomized answer; a list, a numpy array or an Arrow array of them for one of truths."""
@@ -102,7 +91,7 @@ class RandomizedResponse:
 
     def law(self) -> tuple[tuple[Enclosure, ...], ...]:
         """Proven bounds: row i, column j holds P[the answer is answers[j]], given that the truth is answers[i]."""
-        (truth, other) = self._chances()
+        truth, other = self._chances()
         places = range(len(self.answers))
         return tuple(tuple(truth if i == j else other for j in places) for i in places)
 
@@ -139,10 +128,9 @@ class RandomizedResponse:
         return Share(share, math.sqrt(variance / n) / margin, low, high)
 
     def _chances(self) -> tuple[Enclosure, Enclosure]:
-        """BoundsAt of p and of q."""
+        """Enclosures of p and of q."""
         if self.truthful is not None:
-            lie = 1 - self.truthful
-            return (self.truthful, self.truthful), (lie, lie)
+            return (self.truthful, self.truthful), (1 - self.truthful, 1 - self.truthful)
         truth, other, *_ = shares(np.minimum(np.arange(len(self.answers)), 1), self.epsilon)
         return truth, other
 
@@ -177,7 +165,8 @@ class RandomizedResponse:
     def _places(self, values: Any) -> Places:
         """Where each value stands in `answers`."""
         place = {answer: i for i, answer in enumerate(self.answers)}
-        flat = values.ravel().tolist() if isinstance(values, np.ndarray) else _as_list(values)
+        listed = values.to_pylist() if hasattr(values, "to_pylist") else values
+        flat = listed.ravel().tolist() if isinstance(listed, np.ndarray) else listed
         try:
             places = np.array([place[value] for value in flat], np.int64)
         except (KeyError, TypeError):
@@ -191,7 +180,9 @@ class RandomizedResponse:
         if isinstance(given, list):
             return [self.answers[i] for i in places.tolist()]
         if isinstance(given, np.ndarray):
-            return _as_array(self.answers)[places]
+            one_type = set(map(type, self.answers)) in ({bool}, {int}, {float}, {str})
+            answers = np.array(self.answers) if one_type else np.fromiter(self.answers, object, len(self.answers))
+            return answers[places]
         import pyarrow as pa
 
         return pa.array(list(self.answers)).take(pa.array(places))
@@ -212,15 +203,3 @@ def _distinct(answers: object) -> tuple[Hashable, ...]:
 
 def _is_many(value: object) -> bool:
     return isinstance(value, list | np.ndarray) or hasattr(value, "to_pylist")
-
-
-def _as_list(values: Any) -> list[Any]:
-    return values if isinstance(values, list) else list(values.to_pylist())
-
-
-def _as_array(answers: tuple[Hashable, ...]) -> npt.NDArray[Any]:
-    """The answers as a numpy array of their own type, or of objects if they differ in type or are not scalars."""
-    kinds = set(map(type, answers))
-    if kinds <= {bool} or kinds <= {int} or kinds <= {float} or kinds <= {str}:
-        return np.array(answers)
-    return np.fromiter(answers, object, len(answers))

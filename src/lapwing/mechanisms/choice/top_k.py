@@ -19,12 +19,11 @@ from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Enclosure, Number, count, flag, inside_unit
 from lapwing.privacy.loss import Loss
 from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import short_repr
 
 _MOST_LISTS = 20_000
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class TopK(Selection):
     """Chooses k different candidates, one after another, better ones exponentially more often.
 
@@ -52,8 +51,6 @@ class TopK(Selection):
     k: int
     peeling: bool
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -65,12 +62,10 @@ class TopK(Selection):
         peeling: bool = False,
     ) -> None:
         Selection.__init__(self, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, neighbours=neighbours)
-        object.__setattr__(self, "k", count(k, "k"))
-        object.__setattr__(self, "peeling", flag(peeling, "peeling"))
+        self._set(k=count(k, "k"), peeling=flag(peeling, "peeling"))
 
     @property
     def once(self) -> Exponential | PermuteAndFlip:
-        """The mechanism of one choice."""
         made = PermuteAndFlip if self.peeling else Exponential
         return made(
             epsilon=self.epsilon / self.k,
@@ -120,7 +115,6 @@ class TopK(Selection):
     def _longer(
         self, chosen: tuple[int, ...], so_far: Enclosure, utilities: list[Fraction]
     ) -> list[tuple[tuple[int, ...], Enclosure]]:
-        """The lists that are one longer, with their bounds."""
         left = [i for i in range(len(utilities)) if i not in chosen]
         law = self.once.law([utilities[i] for i in left])
         return [((*chosen, i), (so_far[0] * low, so_far[1] * high)) for i, (low, high) in zip(left, law, strict=True)]

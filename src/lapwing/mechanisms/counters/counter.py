@@ -22,51 +22,63 @@ Checked by: tests/mechanisms/counters/test_counter.py
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import index
-from threading import RLock
-from typing import ClassVar, NoReturn, Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from lapwing.errors import Halted, Misconfigured
+from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
-from lapwing.mechanisms.ranges.ranges import MOST_CELLS, read_size
-from lapwing.mechanisms.ranges.toeplitz import coefficients, decoder, squared_norm
+from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
+from lapwing.mechanisms.ranges.ranges import MOST_CELLS, coefficients, decoder, read_size, squared_norm
+from lapwing.mechanisms.sparse.sparse_run import PaidRun
 from lapwing.noise import sample_gaussian
-from lapwing.noise.bits import Forks
 from lapwing.numbers import Number, count, inside_unit, positive
-from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.phrases import short_repr
+from lapwing.privacy.loss import ZCDP, Loss
 
 _LIMB = 21  # an increment is two limbs of 21 bits, so that sums of 2^20 products with 21-bit entries fit int64
 _MOST = 1 << 41
 
 
-class _Totals(Protocol):
-    """The state of one epoch: increments in, noisy totals out."""
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class _Counter(FrozenValue, ABC):
+    """What both counters share: they count up to a horizon, or in epochs that double up to the longest."""
 
-    def add(self, increment: int) -> float: ...
+    longest: ClassVar[int]
 
-
-class _Counter(Protocol):
-    @property
-    def horizon(self) -> int | None: ...
-
-    @property
-    def longest(self) -> int: ...
+    horizon: int | None
+    steps_per_unit: int
 
     @property
-    def loss(self) -> Pure | ZCDP: ...
+    @abstractmethod
+    def loss(self) -> Loss: ...
 
-    def totals(self, horizon: int) -> _Totals: ...
+    @abstractmethod
+    def totals(self, horizon: int) -> _Blocks | _Rows:
+        """The state of an epoch of this many steps that nothing was added to."""
+
+    def start(self) -> CounterRun:
+        """A run with noise of its own; it costs the loss."""
+        return CounterRun(self)
+
+    def _epochs(self, step: object) -> list[tuple[int, int]]:
+        """(step within the epoch, its length) of the epochs up to this step; one epoch if the horizon is known."""
+        left, length = count(step, "step"), self.horizon or 1
+        if self.horizon is not None and left > self.horizon:
+            raise Misconfigured(f"`step` is {left}; the horizon is {self.horizon}. Pass a step within it.")
+        epochs = []
+        while left > 0:
+            epochs.append((min(left, length), length))
+            left, length = left - length, min(2 * length, self.longest)
+        return epochs
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class BinaryCounter:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class BinaryCounter(PureMechanism, _Counter):
     """A running count under pure DP.
 
     Use:        totals of a stream under pure DP; under zCDP `ToeplitzCounter`; if only the last total matters,
@@ -88,42 +100,27 @@ class BinaryCounter:
     longest: ClassVar[int] = 1 << 62
 
     epsilon: Fraction
-    horizon: int | None
-    steps_per_unit: int
-
-    __repr__ = short_repr
 
     def __init__(self, *, epsilon: Number, horizon: int | None = None, steps_per_unit: int = 1) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "horizon", None if horizon is None else count(horizon, "horizon"))
-        object.__setattr__(self, "steps_per_unit", count(steps_per_unit, "steps_per_unit"))
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
-
-    def start(self) -> CounterRun:
-        """A run with noise of its own; it costs the loss."""
-        return CounterRun(self)
+        self._set(epsilon=positive(epsilon, "epsilon"), horizon=None if horizon is None else count(horizon, "horizon"))
+        self._set(steps_per_unit=count(steps_per_unit, "steps_per_unit"))
 
     def noise(self, horizon: int) -> Laplace:
-        """The noise added to every block of an epoch of this many steps."""
         return Laplace(epsilon=self.epsilon, sensitivity=self.steps_per_unit * horizon.bit_length())
 
-    def totals(self, horizon: int) -> _Totals:
-        """The state of an epoch that nothing was added to."""
+    def totals(self, horizon: int) -> _Blocks | _Rows:
         return _Blocks(self.noise(horizon))
 
     def error(self, step: int, confidence: Number = 0.95) -> int:
         """With this probability the total at this step is off by at most this."""
-        parts = list(_epochs(_read_step(step, self.horizon), self))
+        parts = self._epochs(step)
         scales = [float(self.noise(length).scale) for at, length in parts for _ in range(at.bit_count())]
         outside = float(1 - inside_unit(confidence, "confidence"))
         return math.floor(laplace_tail_bound(np.ones(len(scales)), np.array(scales), outside))
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class ToeplitzCounter:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ToeplitzCounter(_Counter):
     """A running count under zCDP.
 
     Use:        totals of a stream under zCDP; under pure DP `BinaryCounter`; counts that are all there, `PrefixSums`.
@@ -143,55 +140,38 @@ class ToeplitzCounter:
     """Epochs no longer double from here on: a step takes time in proportion to its epoch."""
 
     rho: Fraction
-    horizon: int | None
-    steps_per_unit: int
-
-    __repr__ = short_repr
 
     def __init__(self, *, rho: Number, horizon: int | None = None, steps_per_unit: int = 1) -> None:
-        object.__setattr__(self, "rho", positive(rho, "rho"))
-        object.__setattr__(self, "horizon", None if horizon is None else read_size(horizon, "horizon"))
-        object.__setattr__(self, "steps_per_unit", count(steps_per_unit, "steps_per_unit"))
+        self._set(rho=positive(rho, "rho"), horizon=None if horizon is None else read_size(horizon, "horizon"))
+        self._set(steps_per_unit=count(steps_per_unit, "steps_per_unit"))
 
     @property
     def loss(self) -> ZCDP:
         return ZCDP(self.rho)
 
-    def start(self) -> CounterRun:
-        """A run with noise of its own; it costs the loss."""
-        return CounterRun(self)
-
     def variance(self, horizon: int) -> Fraction:
         """That of the noise of each step, in an epoch of this many steps."""
         return Fraction(self.steps_per_unit**2 * squared_norm(horizon)) / (2 * self.rho)
 
-    def totals(self, horizon: int) -> _Totals:
-        """The state of an epoch that nothing was added to."""
+    def totals(self, horizon: int) -> _Blocks | _Rows:
         return _Rows(self.variance(horizon), horizon)
 
     def error(self, step: int, confidence: Number = 0.95) -> float:
-        """With this probability the total at this step is off by at most this."""
-        parts = list(_epochs(_read_step(step, self.horizon), self))
+        parts = self._epochs(step)
         least = min(self.variance(length) for _, length in parts)
         stretch = [math.sqrt(self.variance(length) / least) for _, length in parts]
         weights = [s * decoder(length)[:at] for (at, length), s in zip(parts, stretch, strict=True)]
         return gaussian_tail_bound(np.concatenate(weights), least, float(1 - inside_unit(confidence, "confidence")))
 
 
-class CounterRun:
-    """A running counter: increments in, noisy totals out, until the horizon.
+class CounterRun(PaidRun[float]):
+    """A running counter: increments in, noisy totals out, until the horizon."""
 
-    A second copy would measure the same sums again with fresh noise that was never paid for. So a run cannot be copied
-    or pickled, and a child process cannot continue its parent's run. An interrupted step ends the run.
-    """
-
-    __slots__ = ("_born", "_counter", "_done", "_left", "_length", "_lock", "_sound", "_step", "_totals")
+    __slots__ = ("_counter", "_done", "_left", "_length", "_step", "_totals")
 
     def __init__(self, counter: _Counter) -> None:
+        super().__init__(counter.loss)
         self._counter = counter
-        self._born = Forks.count
-        self._lock = RLock()  # a signal handler that adds is refused, not deadlocked
-        self._sound = True
         self._step = 0
         self._done: float = 0
         self._left = self._length = counter.horizon or 1
@@ -199,52 +179,33 @@ class CounterRun:
 
     @property
     def step(self) -> int:
-        """How many increments were added."""
         return self._step
 
     def add(self, increment: int) -> float:
         """The noisy total, this increment included: a whole number if the counter is binary."""
-        number = _read_increment(increment)
-        if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
-            raise Halted(
-                "This run belongs to the process that started it; here it would measure its sums twice. "
-                f"Start another with start(); it costs {self._counter.loss} again."
-            )
-        with self._lock:
-            if not self._sound:
-                raise Halted(
-                    "This run was interrupted in the middle of a step, or is taking one; it cannot take another. "
-                    f"Start another with start(); it costs {self._counter.loss} again."
-                )
-            self._sound = False
-            total = self._next_total(number) if self._left else None
-            self._sound = True
-        if total is None:
-            raise Halted(
-                f"This run has halted after {self._step} steps, which is what was paid for. "
-                f"Start another with start(); it costs {self._counter.loss} again."
-            )
-        return total
+        if isinstance(increment, bool | np.bool_):
+            raise Misconfigured("the increment is a truth value; it must be a whole number. Pass an int.")
+        try:
+            number = index(increment)
+        except TypeError:  # no message shows the increment
+            raise Misconfigured("the increment is not a whole number. Pass an int.") from None
+        return self._answer(number)
 
-    def _next_total(self, number: int) -> float:
+    def _next(self, number: int) -> float | None:
+        if not self._left:
+            return None
         self._step += 1
         self._left -= 1
         total = self._done + self._totals.add(number)
-        if not self._left and self._counter.horizon is None:
-            self._open_epoch(total)
+        if not self._left and self._counter.horizon is None:  # the next epoch starts from this total
+            self._done = total
+            self._left = self._length = min(2 * self._length, self._counter.longest)
+            self._totals = self._counter.totals(self._length)
         return total
 
-    def _open_epoch(self, total: float) -> None:
-        """A counter of its own for the next steps; this total is where it starts from."""
-        self._done = total
-        self._left = self._length = min(2 * self._length, self._counter.longest)
-        self._totals = self._counter.totals(self._length)
-
-    def __reduce__(self) -> NoReturn:
-        raise Misconfigured(
-            "A run cannot be copied or pickled: a copy would measure again what was paid for once. "
-            "Start another with start(), and pay for it."
-        )
+    @property
+    def _halt(self) -> str:
+        return f" after {self._step} steps"
 
 
 class _Blocks:
@@ -288,28 +249,3 @@ class _Rows:
         upper, lower = (self._limbs[:, place:] @ self._root[:t]).tolist()
         self._rows[place] = (upper << _LIMB) + lower + int(sample_gaussian(self._variance, 1)[0])
         return float(self._filter[:t] @ self._rows[place:])
-
-
-def _epochs(step: int, counter: _Counter) -> Iterator[tuple[int, int]]:
-    """(step within the epoch, length of the epoch) of the epochs up to this step; one epoch if the horizon is known."""
-    length = counter.horizon or 1
-    while step > 0:
-        yield min(step, length), length
-        step, length = step - length, min(2 * length, counter.longest)
-
-
-def _read_step(step: object, horizon: int | None) -> int:
-    at = count(step, "step")
-    if horizon is not None and at > horizon:
-        raise Misconfigured(f"`step` is {at}; the horizon is {horizon}. Pass a step within it.")
-    return at
-
-
-def _read_increment(increment: object) -> int:
-    """A whole number, never a truth value or a float; no message shows it."""
-    if isinstance(increment, bool | np.bool_):
-        raise Misconfigured("the increment is a truth value; it must be a whole number. Pass an int.")
-    try:
-        return index(increment)  # type: ignore[arg-type]
-    except TypeError:
-        raise Misconfigured("the increment is not a whole number. Pass an int.") from None

@@ -52,21 +52,23 @@ from flint import arb
 
 from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.additive.calibration import smoothed_delta
+from lapwing.mechanisms.additive.calibration import SMOOTHING, smoothed_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
+from lapwing.mechanisms.additive.laplace import laplace_tail
+from lapwing.mechanisms.mechanism import read_delta, read_epsilon
+from lapwing.mechanisms.scores import least_whole
 from lapwing.noise.noise_table import NoiseLaw, require_supported
-from lapwing.numbers import Number, ball, below_one, count, enclose, ordinary, positive, shown
+from lapwing.numbers import Number, ball, count, enclose, ordinary, positive, round_up, shown
 from lapwing.privacy.loss import ZCDP, Approximate
 
-MOST_EPSILON = 700
 MOST_KEYS = 10**9
+NO_DELTA = "private keys need a delta above 0. Pass one, or list the keys."
 TAIL_SHARE = 1e-5
 """The relative error of the float64 tails below."""
 
 _EDGES = 1 << 20
 _SUMMED = 64  # up to this sigma the tail is summed; beyond, the normal law is at most 0.5 % too careful
 _TABLED = 4096
-_SMOOTHING = tuple(Fraction(n, 4) for n in (4, 6, 8, 9, 12, 16, 24, 36, 64))  # values of s^2
 
 
 def read_counts(values: object, name: str = "counts") -> Integers:
@@ -83,24 +85,7 @@ def read_counts(values: object, name: str = "counts") -> Integers:
     return array.astype(np.int64, copy=False)
 
 
-def read_epsilon(epsilon: Number) -> Fraction:
-    """An epsilon of at most 700."""
-    value = positive(epsilon, "epsilon")
-    if value > MOST_EPSILON:
-        raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {MOST_EPSILON} it protects nobody. Pass less.")
-    return ordinary(value, "epsilon")
-
-
-def read_delta(delta: Number) -> Fraction:
-    """A delta above 0: without one no key that a single unit holds may ever be shown."""
-    value = below_one(delta, "delta")
-    if not value:
-        raise Misconfigured("`delta` is 0; private keys need a delta above 0. Pass one, or list the keys.")
-    return ordinary(value, "delta")
-
-
 def read_keys(keys: object) -> int:
-    """How many keys a unit holds at most."""
     most = count(keys, "keys_per_unit")
     if most > MOST_KEYS:
         raise Misconfigured(f"`keys_per_unit` is {shown(most)}; at most {MOST_KEYS:,} are supported. Sample them down.")
@@ -116,14 +101,12 @@ def share_of_key(delta: Fraction, keys: int) -> Fraction:
 
 def laplace_margin(scale: Fraction, share: Fraction) -> int:
     """The least m >= 1 with P[Z >= m] <= share."""
-    most = math.ceil(_doublings(share) * scale) + 1  # r^m <= 2^-doublings
-    return _least(lambda m: laplace_tail(scale, m) <= share, most)
+    return least_whole(lambda m: laplace_tail_up(scale, m) <= share)
 
 
-def laplace_tail(scale: Fraction, m: int) -> Fraction:
-    """P[Z >= m] = r^m / (1 + r), r = exp(-1 / scale), m >= 0; rounded up."""
-    rate = 1 / scale
-    return enclose(lambda: (-ball(rate * m)).exp() / (1 + (-ball(rate)).exp()))[1]
+def laplace_tail_up(scale: Fraction, m: int) -> Fraction:
+    """P[Z >= m], rounded up."""
+    return enclose(lambda: laplace_tail(scale, m))[1]
 
 
 def edge_of(tail: Callable[[int], Fraction], margin: int, share: Fraction) -> Fraction:
@@ -136,16 +119,13 @@ def edge_of(tail: Callable[[int], Fraction], margin: int, share: Fraction) -> Fr
 
 def gaussian_margin(variance: Fraction, share: Fraction) -> int:
     """The least m >= 1 for which lemma (tail) proves P[Z >= m] <= share."""
-    most = (
-        math.isqrt(math.ceil(2 * variance * _doublings(share))) + 2
-    )  # P[N >= m - 1] <= exp(-(m - 1)^2 / (2 variance))
-    return _least(lambda m: gaussian_tail(variance, m) <= share, most)
+    return least_whole(lambda m: gaussian_tail(variance, m) <= share)
 
 
 def gaussian_tail(variance: Fraction, m: int) -> Fraction:
     """An upper bound of P[Z >= m], m >= 1, by lemma (tail)."""
     if variance <= _SUMMED**2:
-        return enclose(lambda: _weight_from(variance, m) / _least_total(variance))[1]
+        return enclose(lambda: _tail_ball(variance, m))[1]
     if m <= 1 or (m - Fraction(1, 2)) ** 2 < variance:
         return Fraction(1, 2)  # P[Z >= 1] <= 1/2 by symmetry
     return enclose(lambda: (ball(m - Fraction(1, 2)) / ball(2 * variance).sqrt()).erfc() / 2)[1]
@@ -158,7 +138,7 @@ def gaussian_loss(
 
     A unit moves `size` whole numbers at most, by an l2 norm of at most sqrt(squared) <= distance.
     """
-    exact_delta = read_delta(delta)
+    exact_delta = read_delta(delta, NO_DELTA)
     if rho is not None and epsilon is None:
         price = ordinary(positive(rho, "rho"), "rho")
         variance = squared / (2 * price)
@@ -177,9 +157,9 @@ def _proportional_variance(epsilon: Fraction, delta: Fraction, distance: Fractio
     if size == 1:  # then y is 0 or 1, and nothing is left to prove
         return variance
     convex = enclose(lambda: ball((distance / epsilon) ** 2) * ((1 + ball(epsilon) ** 2).sqrt() + 1) / 2)[1]
-    variance = max(variance, _round_up(convex))
+    variance = max(variance, round_up(convex, digits=9))
     while not _is_proportional(variance, epsilon, delta, distance, size):
-        variance = _round_up(variance * Fraction(257, 256))
+        variance = round_up(variance * Fraction(257, 256), digits=9)
     return variance
 
 
@@ -188,7 +168,7 @@ def _is_proportional(variance: Fraction, epsilon: Fraction, delta: Fraction, dis
 
     smoothed_delta takes 6 size eta off epsilon, eta <= 3 exp(-2 pi^2 s^2) <= 3 2^(-28 s^2).
     """
-    for smoothing in _SMOOTHING:
+    for smoothing in SMOOTHING:
         kept = epsilon - Fraction(18 * size, 1 << math.floor(28 * smoothing))
         if variance > smoothing and kept > 0:
             u = distance**2 / (variance - smoothing)
@@ -230,36 +210,15 @@ def _tail_table(variance: Fraction) -> Floats:
     return tails
 
 
-def _weight_from(variance: Fraction, m: int) -> arb:
-    """W(m) of lemma (tail): terms down to e^-90 of the first, the rest by a geometric series."""
-    total, z = arb(0), m
+def _tail_ball(variance: Fraction, m: int) -> arb:
+    """Lemma (tail), with terms of W(m) down to e^-90 of the first; a geometric series covers the rest."""
+
+    def weight(z: int) -> arb:
+        return (-ball(Fraction(z * z) / (2 * variance))).exp()
+
+    weights, z = arb(0), m
     while z * z - m * m <= 180 * variance:
-        total += (-ball(Fraction(z * z) / (2 * variance))).exp()
+        weights += weight(z)
         z += 1
-    rest = (-ball(Fraction(z * z) / (2 * variance))).exp() / (1 - (-ball(Fraction(z) / variance)).exp())
-    return total + rest
-
-
-def _least_total(variance: Fraction) -> arb:
-    """A lower bound of the sum over all integers."""
-    poisson = (2 * arb.pi() * ball(variance)).sqrt()
-    return poisson.max(1 + 2 * (-ball(1 / (2 * variance))).exp())
-
-
-def _least(holds: Callable[[int], bool], most: int) -> int:
-    """The least m in 1..most that holds, where everything above one that holds does too, and `most` does."""
-    low, high = 1, most
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
-
-
-def _doublings(share: Fraction) -> int:
-    """k with 2^-k <= share."""
-    return share.denominator.bit_length() - share.numerator.bit_length() + 1
-
-
-def _round_up(variance: Fraction) -> Fraction:
-    """A multiple of 2^-30 at or above."""
-    return Fraction(math.ceil(variance * (1 << 30)), 1 << 30)
+    rest = weight(z) / (1 - (-ball(Fraction(z) / variance)).exp())
+    return (weights + rest) / (2 * arb.pi() * ball(variance)).sqrt().max(1 + 2 * weight(1))

@@ -13,21 +13,21 @@ from functools import lru_cache
 
 import numpy as np
 
-from lapwing.arrays import Flags, Integers
+from lapwing.arrays import Flags
 from lapwing.errors import Bug, Misconfigured
-from lapwing.mechanisms.keys.key_loss import read_counts, read_delta, read_epsilon, read_keys
+from lapwing.mechanisms.keys.key_loss import NO_DELTA, read_counts, read_keys
 from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import Approximate
-from lapwing.privacy.phrases import short_repr
 
 _BITS = 64
 _MOST_STEPS = 200_000
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class TruncatedGeometric:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class TruncatedGeometric(FrozenValue):
     """Shows a key with a probability that grows with the number of units that hold it, as fast as privacy allows.
 
     The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds
@@ -55,12 +55,12 @@ class TruncatedGeometric:
     delta: Fraction
     keys_per_unit: int
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "delta", read_delta(delta))
-        object.__setattr__(self, "keys_per_unit", read_keys(keys_per_unit))
+        self._set(
+            epsilon=read_epsilon(epsilon),
+            delta=read_delta(delta, NO_DELTA),
+            keys_per_unit=read_keys(keys_per_unit),
+        )
         self._table()  # refuses a table that would be too long
 
     @property
@@ -73,10 +73,9 @@ class TruncatedGeometric:
         held = np.minimum(read_counts(counts), len(table) - 1)
         order = np.argsort(held.astype(np.uint16) if len(table) <= 1 << 16 else held, kind="stable")
         keep = np.empty(held.size, np.bool_)
-        start = 0
-        for value, times in zip(*_runs(held[order]), strict=True):
-            keep[order[start : start + times]] = sample_bernoulli(Fraction(table[value], 1 << bits), times)
-            start += times
+        values, starts = np.unique(held[order], return_index=True)
+        for value, part in zip(values.tolist(), np.split(order, starts[1:]), strict=False):
+            keep[part] = sample_bernoulli(Fraction(table[value], 1 << bits), part.size)
         return keep
 
     def probability(self, units: int) -> Fraction:
@@ -85,7 +84,6 @@ class TruncatedGeometric:
         return Fraction(table[min(count(units, "units", least=0), len(table) - 1)], 1 << bits)
 
     def half(self) -> int:
-        """The number of units at which a key is shown at least half of the time."""
         return self.error(Fraction(1, 2))
 
     def error(self, confidence: Number = 0.95) -> int:
@@ -97,8 +95,8 @@ class TruncatedGeometric:
         return _probabilities(self.epsilon / self.keys_per_unit, self.delta / self.keys_per_unit)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChoice:
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyChoice(FrozenValue):
     """The rule to take for the keys, the units that each rule needs for an even chance, and why.
 
     `geometric_half` is None where the table of TruncatedGeometric would be too long.
@@ -108,8 +106,6 @@ class KeyChoice:
     geometric_half: int | None
     weighted_half: int
     explanation: str
-
-    __repr__ = short_repr
 
     def __str__(self) -> str:
         return self.explanation
@@ -169,9 +165,3 @@ def _check(p: int, q: int, grown: int, scaled_delta: int, one: int, more: int) -
     """The inequalities of the proof, for one step from p to q."""
     if not (p < q and q << more <= grown * p + scaled_delta and one - p << more <= grown * (one - q) + scaled_delta):
         raise Bug("a step of the truncated geometric rule breaks its guarantee")
-
-
-def _runs(ordered: Integers) -> tuple[list[int], list[int]]:
-    """The values of a sorted array, and how often each occurs."""
-    values, times = np.unique(ordered, return_counts=True)
-    return values.tolist(), times.tolist()

@@ -18,27 +18,12 @@ import numpy as np
 
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.keys.key_loss import (
-    TAIL_SHARE,
-    edge_of,
-    gaussian_loss,
-    gaussian_margin,
-    gaussian_tail,
-    gaussian_tails,
-    laplace_margin,
-    laplace_tail,
-    laplace_tails,
-    read_counts,
-    read_delta,
-    read_epsilon,
-    read_keys,
-    share_of_key,
-)
+from lapwing.mechanisms.keys import key_loss
+from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_bernoulli, sample_gaussian, sample_laplace
 from lapwing.numbers import Number, count, inside_unit, shown
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.phrases import short_repr
 
 MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
 """The largest confidence of an interval: what lies beyond the search is far less likely than 1 minus this."""
@@ -46,18 +31,16 @@ MOST_CONFIDENCE = 1 - Fraction(1, 10**15)
 _EXTENT = 40  # noise scales beyond which nothing is searched: e^-40 is below 10^-17
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Shown(FrozenValue):
     """What is released: `keep` says for each key whether it is shown, `counts` holds the noisy counts of those."""
 
     keep: Flags
     counts: Integers
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, slots=True, init=False)
-class CountThreshold(ABC):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class CountThreshold(FrozenValue, ABC):
     """A key with n > 0 units is shown, with n + Z, if n + Z > threshold, and with probability `edge` if they are equal.
 
     Subclasses define Z. A whole threshold rarely uses delta up exactly; `edge` uses the rest of it.
@@ -91,7 +74,7 @@ class CountThreshold(ABC):
 
     def release(self, counts: object) -> Shown:
         """Which keys are shown, and their noisy counts."""
-        held = read_counts(counts)
+        held = key_loss.read_counts(counts)
         noisy = saturating_sum(held, self.draw(held.size))
         keep = (held > 0) & (noisy > self.threshold)
         at = np.flatnonzero((held > 0) & (noisy == self.threshold))
@@ -99,7 +82,6 @@ class CountThreshold(ABC):
         return Shown(keep, noisy[keep])
 
     def keep(self, counts: object) -> Flags:
-        """Which keys are shown, without their counts."""
         return self.release(counts).keep
 
     def probability(self, units: int) -> float:
@@ -120,7 +102,7 @@ class CountThreshold(ABC):
     def interval(self, noisy: object, confidence: Number = 0.95) -> tuple[Integers, Integers]:
         """For each noisy count that was released, the least and the largest true count; lemma (interval)."""
         outside = _outside(confidence)
-        seen, place = np.unique(read_counts(noisy, "noisy"), return_inverse=True)
+        seen, place = np.unique(key_loss.read_counts(noisy, "noisy"), return_inverse=True)
         if seen.size and seen[0] < self.threshold + (not self.edge):
             raise Misconfigured("`noisy` holds a count that is too small to have been released here.")
         t, far = self.threshold, seen + math.ceil(_EXTENT * self.width) + 1
@@ -146,7 +128,7 @@ class CountThreshold(ABC):
         return float((1 - edge) * beyond[0] + edge * beyond[1])
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class LaplaceThreshold(CountThreshold):
     """Adds discrete Laplace noise to the count of each key and shows what passes a threshold.
 
@@ -166,31 +148,29 @@ class LaplaceThreshold(CountThreshold):
 
     scale: Fraction
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        price, exact_delta, kappa = read_epsilon(epsilon), read_delta(delta), read_keys(keys_per_unit)
-        scale, share = kappa / price, share_of_key(exact_delta, kappa)
-        object.__setattr__(self, "loss", Approximate(price, exact_delta))
-        object.__setattr__(self, "keys_per_unit", kappa)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "threshold", laplace_margin(scale, share))
-        object.__setattr__(self, "edge", edge_of(partial(laplace_tail, scale), self.threshold, share))
+        price, exact_delta, kappa = (
+            read_epsilon(epsilon),
+            read_delta(delta, key_loss.NO_DELTA),
+            key_loss.read_keys(keys_per_unit),
+        )
+        scale, share = kappa / price, key_loss.share_of_key(exact_delta, kappa)
+        self._set(loss=Approximate(price, exact_delta), keys_per_unit=kappa, scale=scale)
+        self._set(threshold=key_loss.laplace_margin(scale, share))
+        self._set(edge=key_loss.edge_of(partial(key_loss.laplace_tail_up, scale), self.threshold, share))
 
     @property
     def width(self) -> float:
         return float(self.scale)
 
     def draw(self, count: int) -> Integers:
-        """Draws integer noise."""
         return sample_laplace(self.scale, count)
 
     def tails(self, m: Integers) -> Floats:
-        """P[Z >= m] in float64."""
-        return laplace_tails(self.scale, m)
+        return key_loss.laplace_tails(self.scale, m)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class GaussianThreshold(CountThreshold):
     """Adds discrete Gaussian noise to the count of each key and shows what passes a threshold.
 
@@ -212,32 +192,26 @@ class GaussianThreshold(CountThreshold):
 
     variance: Fraction
 
-    __repr__ = short_repr
-
     def __init__(
         self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int = 1
     ) -> None:
-        kappa = read_keys(keys_per_unit)
+        kappa = key_loss.read_keys(keys_per_unit)
         distance = Fraction(math.isqrt((kappa << 80) - 1) + 1, 1 << 40)  # sqrt(kappa), rounded up
-        loss, variance = gaussian_loss(epsilon, delta, rho, distance, Fraction(kappa), kappa)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "keys_per_unit", kappa)
-        object.__setattr__(self, "variance", variance)
-        share = share_of_key(loss.delta, kappa)
-        object.__setattr__(self, "threshold", gaussian_margin(variance, share))
-        object.__setattr__(self, "edge", edge_of(partial(gaussian_tail, variance), self.threshold, share))
+        loss, variance = key_loss.gaussian_loss(epsilon, delta, rho, distance, Fraction(kappa), kappa)
+        self._set(loss=loss, keys_per_unit=kappa, variance=variance)
+        share = key_loss.share_of_key(loss.delta, kappa)
+        self._set(threshold=key_loss.gaussian_margin(variance, share))
+        self._set(edge=key_loss.edge_of(partial(key_loss.gaussian_tail, variance), self.threshold, share))
 
     @property
     def width(self) -> float:
         return math.sqrt(self.variance)
 
     def draw(self, count: int) -> Integers:
-        """Draws integer noise."""
         return sample_gaussian(self.variance, count)
 
     def tails(self, m: Integers) -> Floats:
-        """P[Z >= m] in float64."""
-        return gaussian_tails(self.variance, m)
+        return key_loss.gaussian_tails(self.variance, m)
 
 
 def _outside(confidence: Number) -> float:
@@ -245,7 +219,7 @@ def _outside(confidence: Number) -> float:
     exact_confidence = inside_unit(confidence, "confidence")
     if exact_confidence > MOST_CONFIDENCE:
         raise Misconfigured(f"`confidence` is {shown(confidence)}; it must be at most 1 - 1e-15. Pass less.")
-    return float(1 - exact_confidence) * (1 - 3 * TAIL_SHARE)
+    return float(1 - exact_confidence) * (1 - 3 * key_loss.TAIL_SHARE)
 
 
 def _first(holds: Callable[[Integers], Flags], low: Integers, high: Integers) -> Integers:

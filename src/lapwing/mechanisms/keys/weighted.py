@@ -13,26 +13,18 @@ import numpy as np
 
 from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.keys.key_loss import (
-    TAIL_SHARE,
-    gaussian_loss,
-    gaussian_margin,
-    gaussian_tails,
-    read_counts,
-    read_keys,
-    share_of_key,
-)
+from lapwing.mechanisms.keys import key_loss
+from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import ZCDP, Approximate
-from lapwing.privacy.phrases import short_repr
 
 _EACH = 64  # up to this many keys the threshold is proved for each number, beyond for ranges of a sixteenth
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class WeightedGaussian:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class WeightedGaussian(FrozenValue):
     """Shows keys by a noisy sum of weights; the more keys a unit holds, the less it adds to each of them.
 
     The caller promises: a unit holds at most keys_per_unit keys (more are sampled down first); if it holds w, it adds
@@ -64,17 +56,12 @@ class WeightedGaussian:
     variance: Fraction
     threshold: int
 
-    __repr__ = short_repr
-
     def __init__(
         self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int
     ) -> None:
-        most = read_keys(keys_per_unit)
-        loss, variance = gaussian_loss(epsilon, delta, rho, Fraction(self.one), Fraction(self.one**2), most)
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "keys_per_unit", most)
-        object.__setattr__(self, "variance", variance)
-        object.__setattr__(self, "threshold", _threshold(variance, loss.delta, most))
+        most = key_loss.read_keys(keys_per_unit)
+        loss, variance = key_loss.gaussian_loss(epsilon, delta, rho, Fraction(self.one), Fraction(self.one**2), most)
+        self._set(loss=loss, keys_per_unit=most, variance=variance, threshold=_threshold(variance, loss.delta, most))
 
     @property
     def scale(self) -> float:
@@ -91,15 +78,15 @@ class WeightedGaussian:
         return _weight(held)
 
     def keep(self, totals: object) -> Flags:
-        """Which keys are shown."""
-        weights = read_counts(totals, "totals")
+        weights = key_loss.read_counts(totals, "totals")
         noisy = saturating_sum(weights, sample_gaussian(self.variance, weights.size))
         return (weights > 0) & (noisy > self.threshold)
 
     def probability(self, total: int) -> float:
-        """The chance that a key of this weight is shown."""
         weight = count(total, "total", least=0)
-        return float(gaussian_tails(self.variance, np.array([self.threshold + 1 - weight]))[0]) if weight else 0.0
+        return (
+            float(key_loss.gaussian_tails(self.variance, np.array([self.threshold + 1 - weight]))[0]) if weight else 0.0
+        )
 
     def half(self, *, keys: int = 1) -> int:
         """How many units, each with `keys` keys in all, show a key at least half of the time, as Z is symmetric."""
@@ -112,7 +99,7 @@ class WeightedGaussian:
         """
         from scipy.special import ndtri  # slow import
 
-        hidden = float(1 - inside_unit(confidence, "confidence")) * (1 - TAIL_SHARE)
+        hidden = float(1 - inside_unit(confidence, "confidence")) * (1 - key_loss.TAIL_SHARE)
         q = math.ceil(-math.sqrt(self.variance) * float(ndtri(hidden)))
         return max(1, math.ceil(Fraction(self.threshold + 1 + q, self.weight(keys))))
 
@@ -127,9 +114,10 @@ def _threshold(variance: Fraction, delta: Fraction, most: int) -> int:
 
     In a range first..last of w, weight(first) is the largest weight and the last share the smallest.
     """
-    return max(
-        _weight(first) + gaussian_margin(variance, share_of_key(delta, last)) - 1 for first, last in _ranges(most)
-    )
+    margins = {
+        first: key_loss.gaussian_margin(variance, key_loss.share_of_key(delta, last)) for first, last in _ranges(most)
+    }
+    return max(_weight(first) + margin - 1 for first, margin in margins.items())
 
 
 def _ranges(most: int) -> Iterator[tuple[int, int]]:

@@ -1,9 +1,8 @@
 """Records in order on a public grid, and how far a few steps could move their median.
 
-Each record is clipped to the bounds and rounded to the grid low, low + step, ..., high by itself, so neighbours stay
-neighbours. A missing value, NaN or text is a bug in the caller and is refused, as on an axis (axis.py). From there on
-everything is an integer: x_1 <= ... <= x_n in 0..last, with x_i = 0 for i <= 0 and x_i = last for
-i > n. The median is the lower one, x_m with m = ceil(n / 2); of no records it is x_0 = 0.
+The grid is an axis (quantiles/axis.py): each record is clipped to the bounds and rounded by itself, so neighbours stay
+neighbours. From there on everything is an integer: x_1 <= ... <= x_n in 0..last, with x_i = 0 for i <= 0 and
+x_i = last for i > n. The median is the lower one, x_m with m = ceil(n / 2); of no records it is x_0 = 0.
 
 Lemma (gap). Let A_k(x) be the largest local sensitivity of the median among all databases within k steps of x.
     Add or remove:  A_k(x) = x_(i+k+1) - x_i, i = floor((n - k) / 2).
@@ -31,18 +30,16 @@ Checked by: tests/mechanisms/local/test_ordered.py
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, assert_never
 
 import numpy as np
-import numpy.typing as npt
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.scores import nearest
-from lapwing.numbers import Number, exact, positive
+from lapwing.mechanisms.mechanism import read_pair
+from lapwing.mechanisms.quantiles.axis import PointAxis
+from lapwing.numbers import Number, positive, shown
 from lapwing.privacy.neighbours import Neighbours
 
 FINEST = 1 << 30
@@ -50,37 +47,29 @@ FINEST = 1 << 30
 _MOST = 1 << 40
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class BoundedGrid:
-    """The public grid low, low + step, ..., high."""
-
-    low: Fraction
-    step: Fraction
-    last: int
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class BoundedGrid(PointAxis):
+    """The public grid low, low + step, ..., high; by default of 2^30 steps."""
 
     def __init__(self, bounds: tuple[Number, Number], step: Number | None = None) -> None:
-        low, high = _read_bounds(bounds)
-        size = (high - low) / FINEST if step is None else positive(step, "step")
-        cells = (high - low) / size
-        if cells.denominator != 1 or cells > _MOST:
-            raise Misconfigured(
-                f"`step` is {step}; the bounds must be a whole number of steps apart, at most 2^40. Pass for example 1."
-            )
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "step", size)
-        object.__setattr__(self, "last", int(cells))
+        low, high = read_pair(bounds)
+        if low >= high:
+            raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound.")
+        width = (high - low) / FINEST if step is None else positive(step, "step")
+        if (high - low) / width > _MOST:
+            raise Misconfigured(f"`step` is {step}; at most 2^40 steps fit between the bounds. Pass a larger one.")
+        PointAxis.__init__(self, (low, high), width)
+
+    @property
+    def last(self) -> int:
+        return self.size - 1
 
     def order(self, values: Any, relation: Neighbours) -> Ordered:
-        """The records as cell numbers, in order. Each one's cell depends on that record alone."""
-        numbers = _floats(values)
-        with np.errstate(over="ignore", invalid="ignore"):
-            places = np.rint((numbers - float(self.low)) / float(self.step))
-        cells = np.clip(places, 0, self.last).astype(np.int64)
-        return Ordered(np.concatenate([[0], np.sort(cells), [self.last]]), relation)
+        return Ordered(np.concatenate([[0], np.sort(self.places(values)), [self.last]]), relation)
 
     def value(self, cell: int) -> float:
         """The number that a cell stands for, cut to the bounds; post-processing."""
-        return float(self.low + min(max(cell, 0), self.last) * self.step)
+        return float(self.point(min(max(cell, 0), self.last)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,41 +110,6 @@ class Ordered:
         return bisect_right(range(self.size + 1), bound, key=self.gap)
 
     def _wide(self, starts: Integers, steps: int | Integers) -> Integers:
-        """x_(i + steps + 1) - x_i for every i in `starts`."""
         most = self.size + 1
-        found: Integers = self.padded[np.clip(starts + steps + 1, 0, most)] - self.padded[np.clip(starts, 0, most)]
-        return found
-
-
-def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:
-    if not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example (0, 100).")
-    low, high = exact(bounds[0], "bounds"), exact(bounds[1], "bounds")
-    if low >= high:
-        raise Misconfigured(
-            f"`bounds` is {tuple(bounds)}; the lower bound must be below the upper bound. Pass (low, high)."
-        )
-    return low, high
-
-
-def _floats(values: Any) -> npt.NDArray[np.float64]:
-    """Every record as a float64; integers too large for it are infinite."""
-    try:
-        numbers = _convert(values if hasattr(values, "__array__") else list(values))
-    except (TypeError, ValueError):
-        raise _unreadable() from None
-    if np.isnan(numbers).any():
-        raise _unreadable()
-    return numbers
-
-
-def _convert(given: Any) -> npt.NDArray[np.float64]:
-    try:
-        return np.asarray(given, np.float64).ravel()
-    except OverflowError:
-        exact_ones = (int, Fraction)
-        return np.array([nearest(Fraction(v)) if isinstance(v, exact_ones) else float(v) for v in given], np.float64)
-
-
-def _unreadable() -> Misconfigured:
-    return Misconfigured("some values are not numbers; pass a list or an array of numbers. Drop missing values first.")
+        gaps: Integers = self.padded[np.clip(starts + steps + 1, 0, most)] - self.padded[np.clip(starts, 0, most)]
+        return gaps

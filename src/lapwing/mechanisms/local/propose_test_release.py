@@ -21,20 +21,19 @@ from functools import lru_cache
 from typing import Any, assert_never
 
 import numpy as np
-from flint import arb
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.additive.laplace import Laplace, laplace_tail
 from lapwing.mechanisms.local.ordered import BoundedGrid
-from lapwing.mechanisms.scores import T, at_least, candidate_at, read, require_one_each
+from lapwing.mechanisms.mechanism import FrozenValue
+from lapwing.mechanisms.scores import T, at_least, candidate_at, least_whole, read, require_one_each
 from lapwing.numbers import Number, ball, count, decide, exact, inside_unit, positive
 from lapwing.privacy.loss import Approximate
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
-from lapwing.privacy.phrases import short_repr
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class DistanceTest:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class DistanceTest(FrozenValue):
     """Reports whether a distance is safely above zero, and nothing else.
 
     Law:        passes if d + Z > threshold, P[Z = z] proportional to exp(-epsilon |z|); the threshold is the least
@@ -48,8 +47,7 @@ class DistanceTest:
     delta: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", inside_unit(delta, "delta"))
+        self._set(epsilon=positive(epsilon, "epsilon"), delta=inside_unit(delta, "delta"))
 
     def __call__(self, distance: int) -> bool:
         return bool(Laplace(epsilon=self.epsilon)(_whole(distance)) > self.threshold)
@@ -64,8 +62,8 @@ class DistanceTest:
         return self.threshold + 1 + _threshold(self.epsilon, outside)  # Z and -Z have the same law
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class ProposeTestRelease:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ProposeTestRelease(FrozenValue):
     """Answers with noise for the proposed sensitivity, or refuses if the data may not allow it.
 
     Use:        when you have a good guess of the local sensitivity and can accept a refusal; the noise is as small as
@@ -87,12 +85,10 @@ class ProposeTestRelease:
     test: DistanceTest
     noise: Laplace
 
-    __repr__ = short_repr
-
     def __init__(self, *, proposed: Number, epsilon: Number, delta: Number) -> None:
         half = positive(epsilon, "epsilon") / 2
-        object.__setattr__(self, "test", DistanceTest(epsilon=half, delta=delta))
-        object.__setattr__(self, "noise", Laplace(epsilon=half, sensitivity=positive(proposed, "proposed")))
+        self._set(test=DistanceTest(epsilon=half, delta=delta))
+        self._set(noise=Laplace(epsilon=half, sensitivity=positive(proposed, "proposed")))
 
     def __call__(self, value: Any, distance: int) -> Any:
         """The value with noise (int in, int out; float in, float out), or None."""
@@ -108,12 +104,11 @@ class ProposeTestRelease:
         return self.noise.error(confidence)
 
     def needed_distance(self, confidence: Number = 0.95) -> int:
-        """From this distance on it answers with at least this probability."""
         return self.test.needed_distance(confidence)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class ProposedMedian:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ProposedMedian(FrozenValue):
     """The median with noise for a proposed gap, or None if the middle of the data may be thinner than that.
 
     Use:        when the spacing of the records around the median is roughly known; `Quantile` needs no proposal and is
@@ -132,8 +127,6 @@ class ProposedMedian:
     cells: BoundedGrid
     neighbours: Neighbours
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -151,9 +144,8 @@ class ProposedMedian:
                 f"`proposed` is {proposed}; it must be at least a step of the grid and less than the bounds are apart. "
                 "Propose how far apart neighbouring records lie in the middle of the data."
             )
-        object.__setattr__(self, "released", ProposeTestRelease(proposed=steps, epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "cells", cells)
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
+        self._set(released=ProposeTestRelease(proposed=steps, epsilon=epsilon, delta=delta), cells=cells)
+        self._set(neighbours=read_neighbours(neighbours))
 
     def __call__(self, values: Any) -> float | None:
         """The noisy median of a list or an array of numbers, or None."""
@@ -174,12 +166,11 @@ class ProposedMedian:
         return at_least((self.released.error(confidence) + 1) * self.cells.step)  # one more for the grid
 
     def needed_distance(self, confidence: Number = 0.95) -> int:
-        """From this distance on it answers with at least this probability."""
         return self.released.needed_distance(confidence)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class StableMode:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class StableMode(FrozenValue):
     """The most frequent candidate without any noise, or None if a few records could change which it is.
 
     Use:        when one candidate is far ahead; `NoisyMax` and `PermuteAndFlip` need no delta and always answer.
@@ -197,11 +188,8 @@ class StableMode:
     test: DistanceTest
     neighbours: Neighbours
 
-    __repr__ = short_repr
-
     def __init__(self, *, epsilon: Number, delta: Number, neighbours: Neighbours = Neighbours.ADD_OR_REMOVE) -> None:
-        object.__setattr__(self, "test", DistanceTest(epsilon=epsilon, delta=delta))
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
+        self._set(test=DistanceTest(epsilon=epsilon, delta=delta), neighbours=read_neighbours(neighbours))
 
     def choose(self, candidates: Sequence[T] | Any, counts: object) -> T | Any | None:
         """The candidate with the largest count, or None; `counts` holds a whole number for each of at least two."""
@@ -213,7 +201,6 @@ class StableMode:
         return Approximate(self.test.epsilon, self.test.delta)
 
     def needed_distance(self, confidence: Number = 0.95) -> int:
-        """From this distance on it answers with at least this probability."""
         return self.test.needed_distance(confidence)
 
     def distance(self, counts: object) -> int:
@@ -241,20 +228,7 @@ class StableMode:
 def _threshold(epsilon: Fraction, delta: Fraction) -> int:
     """The least integer t >= 0 with P[Z > t] = r^(t+1) / (1 + r) <= delta, r = e^-epsilon."""
 
-    def holds(t: int) -> bool:
-        def margin() -> arb:
-            ratio = (-ball(epsilon)).exp()
-            return ball(delta) - (-ball(epsilon * (t + 1))).exp() / (1 + ratio)
-
-        return decide(margin)
-
-    low, high = -1, 1
-    while not holds(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return least_whole(lambda t: decide(lambda: ball(delta) - laplace_tail(1 / epsilon, t))) - 1
 
 
 def _whole(distance: int) -> int:

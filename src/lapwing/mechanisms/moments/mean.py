@@ -37,40 +37,38 @@ from typing import Any, ClassVar
 
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.moment_intervals import Ends, tail_of
-from lapwing.mechanisms.moments.moment_rows import LARGEST, LARGEST_TO_SQUARE, add_noise, noise_for, read_bounds, steps
+from lapwing.mechanisms.additive.tails import Ends, tail_of
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
+    LARGEST,
+    LARGEST_TO_SQUARE,
     STEP,
+    ColumnCells,
+    GroupRelease,
+    MomentsMechanism,
+    add_noise,
     count_intervals,
-    counts,
     mean_intervals,
     means,
-    one_group,
-    single_interval,
+    read_bounds,
+    steps,
     sum_intervals,
     sums,
 )
 from lapwing.mechanisms.moments.variance import stddevs, variance_intervals, variances
 from lapwing.numbers import Number, count, inside_unit, nonnegative
-from lapwing.privacy.loss import ZCDP, Approximate, Pure
-from lapwing.privacy.neighbours import Neighbours
-from lapwing.privacy.phrases import short_repr
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class _Moments:
-    """What both mechanisms share: the bounds of a value, how many rows a unit may have, and the noise of a cell."""
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class _Moments(MomentsMechanism):
+    """What both mechanisms share: the bounds of a value."""
 
-    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
     largest: ClassVar[Fraction] = LARGEST
-    rounding: ClassVar[int] = 2
     places: ClassVar[tuple[float, ...]]
-    """Where in the bounds each cell lies."""
+    squares: ClassVar[tuple[float, ...]] = ()
+    rounding: ClassVar[int] = 2
 
     bounds: tuple[Fraction, Fraction]
-    rows_per_unit: int
-    noise: Laplace | Gaussian
 
     def __init__(
         self,
@@ -80,41 +78,32 @@ class _Moments:
         rho: Number | None = None,
         rows_per_unit: int = 1,
     ) -> None:
-        rows = count(rows_per_unit, "rows_per_unit")
-        object.__setattr__(self, "bounds", read_bounds(bounds, self.largest))
-        object.__setattr__(self, "rows_per_unit", rows)
-        object.__setattr__(self, "noise", noise_for(epsilon, rho, rows * GRID))
+        self._set(bounds=read_bounds(bounds, self.largest))
+        self._set_noise(epsilon, rho, rows_per_unit)
 
     @property
-    def loss(self) -> Pure | ZCDP | Approximate:
-        return self.noise.loss
+    def column(self) -> ColumnCells:
+        return ColumnCells(self.noise, self.bounds, self.places, self.squares, self.rounding)
 
     @property
     def width(self) -> float:
         return float(self.bounds[1] - self.bounds[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _MomentsRelease:
+@dataclass(frozen=True, slots=True, repr=False)
+class _MomentsRelease(GroupRelease):
     """What both releases share. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
-
-    cells: tuple[int, ...]
-    mechanism: _Moments
 
     @property
     def mean(self) -> float:
-        return float(means(self.mechanism, one_group(self.cells))[0])
-
-    @property
-    def count(self) -> float:
-        return float(counts(one_group(self.cells))[0])
+        return self._value(means)
 
     @property
     def sum(self) -> float:
-        return float(sums(self.mechanism, one_group(self.cells))[0])
+        return self._value(sums)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Mean(_Moments):
     """The mean and the number of rows, released together.
 
@@ -140,10 +129,7 @@ class Mean(_Moments):
 
     places: ClassVar[tuple[float, ...]] = (1.0, 0.0)
 
-    __repr__ = short_repr
-
     def __call__(self, values: Any) -> MeanRelease:
-        """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
 
     def cells(self, values: Any) -> tuple[int, int]:
@@ -154,7 +140,6 @@ class Mean(_Moments):
         return total, rows * GRID - total
 
     def release(self, cells: Any) -> MeanRelease:
-        """Adds the noise to the cells."""
         first, second = add_noise(cells, self.noise, 2)
         return MeanRelease((first, second), self)
 
@@ -172,26 +157,24 @@ def mean_error(noise: Laplace | Gaussian, width: float, confidence: Number = 0.9
     return width * min(1.0, (noise.error(1 - outside + lost) + 2) / size + 2 * STEP)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MeanRelease(_MomentsRelease):
     """A released mean and count."""
 
     cells: tuple[int, int]
     mechanism: Mean
 
-    __repr__ = short_repr
-
     def interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the mean of the clipped rows with this probability; of no rows, any one value within the bounds."""
-        return single_interval(mean_intervals(self.mechanism, one_group(self.cells), confidence))
+        return self._interval(mean_intervals, confidence)
 
     def count_interval(self, confidence: Number = 0.95) -> tuple[int, int]:
         """Holds the number of rows with this probability."""
-        return _whole(single_interval(count_intervals(self.mechanism, one_group(self.cells), confidence)))
+        return _whole(self._interval(count_intervals, confidence))
 
     def sum_interval(self, confidence: Number = 0.95) -> Ends:
         """Holds the sum of the clipped rows with this probability."""
-        return single_interval(sum_intervals(self.mechanism, one_group(self.cells), confidence))
+        return self._interval(sum_intervals, confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +187,7 @@ class MomentIntervals:
     count: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Variance(_Moments):
     """The variance, the standard deviation, the mean and the number of rows, released together.
 
@@ -231,10 +214,7 @@ class Variance(_Moments):
     places: ClassVar[tuple[float, ...]] = (0.0, 0.5, 1.0)
     squares: ClassVar[tuple[float, ...]] = (0.0, 0.0, 1.0)
 
-    __repr__ = short_repr
-
     def __call__(self, values: Any) -> VarianceRelease:
-        """Both steps: computes the cells of these rows and releases them."""
         return self.release(self.cells(values))
 
     def cells(self, values: Any) -> tuple[int, int, int]:
@@ -246,7 +226,6 @@ class Variance(_Moments):
         return lowest, rows * GRID - lowest - squares, squares
 
     def release(self, cells: Any) -> VarianceRelease:
-        """Adds the noise to the cells."""
         lowest, middle, highest = add_noise(cells, self.noise, 3)
         return VarianceRelease((lowest, middle, highest), self)
 
@@ -288,39 +267,37 @@ def _error_of_three(
     return min(most, gain * bound / (size - 3 * bound) + off) if size > 3 * bound else most
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class VarianceRelease(_MomentsRelease):
     """Released moments. Variances and standard deviations are clipped to their possible range."""
 
     cells: tuple[int, int, int]
     mechanism: Variance
 
-    __repr__ = short_repr
-
     @property
     def variance(self) -> float:
-        return float(variances(self.mechanism, one_group(self.cells))[0])
+        return self._value(variances)
 
     @property
     def sample_variance(self) -> float:
-        return float(variances(self.mechanism, one_group(self.cells), sample=True)[0])
+        return self._value(variances, sample=True)
 
     @property
     def stddev(self) -> float:
-        return float(stddevs(self.mechanism, one_group(self.cells))[0])
+        return self._value(stddevs)
 
     def intervals(self, confidence: Number = 0.95) -> MomentIntervals:
         """With this probability all four hold at once, for every number of rows; of no rows, any one possible value.
 
         Half of what may be left out goes to the variance, a quarter each to the mean and the count.
         """
-        outside, cells = 1 - inside_unit(confidence, "confidence"), one_group(self.cells)
-        low, high = single_interval(variance_intervals(self.mechanism, cells, 1 - outside / 2))
+        outside = 1 - inside_unit(confidence, "confidence")
+        low, high = self._interval(variance_intervals, 1 - outside / 2)
         return MomentIntervals(
             variance=(low, high),
             stddev=(math.sqrt(low), math.sqrt(high)),
-            mean=single_interval(mean_intervals(self.mechanism, cells, 1 - outside / 4)),
-            count=_whole(single_interval(count_intervals(self.mechanism, cells, 1 - outside / 4))),
+            mean=self._interval(mean_intervals, 1 - outside / 4),
+            count=_whole(self._interval(count_intervals, 1 - outside / 4)),
         )
 
 

@@ -1,31 +1,37 @@
-"""Means, counts and sums of many groups from noisy cells, with their intervals.
+"""Soft histograms: rows become steps on a grid, cells get noise, and noisy cells give means, counts and sums.
 
-Cells come as one array per cell, one entry per group: int64, or Python integers where those do not fit. The noise has
-already been added; everything here is post-processing, accepts any noisy cells, and returns float64 arrays of the same
-length.
+A row is cut to its bounds and put on the grid 0..M as an integer; no message shows a row. `add_noise` is the only step
+that costs privacy. Noisy cells come as one array per cell, one entry per group: int64, or Python integers where those
+do not fit. What reads them is post-processing, accepts any noisy cells, and returns float64 arrays of the same length.
 
 Rounding. A row's place on the grid is off by less than one step, and the cells of a unit that was scaled down
 (`Mean`) by less than one more for each row that it still counts for: together r = 2 steps, more for pairs. So the
 sum of n rows is off by less than r n (high - low) / M, where n M is again a sum of cells: the ends of an interval take
 it into their weights.
-Checked by: tests/mechanisms/moments/test_moment_values.py
+Checked by: tests/mechanisms/moments/test_moment_values.py, tests/mechanisms/moments/test_moment_rows.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from operator import index
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lapwing.arrays import Floats
+from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.moment_intervals import Band, Ends, share_bands, tail_bound
-from lapwing.numbers import Number, count, inside_unit
+from lapwing.mechanisms.additive.tails import Band, Ends, share_bands, tail_bound
+from lapwing.mechanisms.mechanism import FrozenValue, read_pair, share_outside
+from lapwing.numbers import Number, count, shown
+from lapwing.privacy.loss import ZCDP, Approximate, Pure
+from lapwing.privacy.neighbours import Neighbours
 
 GRID = 1 << 30
 """M: every row spreads this many steps over its cells."""
@@ -34,41 +40,86 @@ STEP = 1.0 / GRID
 CellArrays = Sequence[npt.NDArray[Any]]
 """One array of noisy integers a cell, with one entry per group."""
 
+Steps = npt.NDArray[np.int64]
+
+LARGEST = Fraction(10) ** 300
+"""The largest bound of a value that is only summed."""
+LARGEST_TO_SQUARE = Fraction(10) ** 100
+"""The largest bound of a value that is also squared or divided by, so that the result fits float64."""
+
+_CHUNK = 1 << 20
+_NARROWEST = Fraction(1, 1 << 20)  # hi - lo against the larger bound: float64 then places a row within one step
 _FARTHEST = 1 << 200  # no cell gets there; a float64 can hold its square
-
-
-class MeanCells(Protocol):
-    """What the mean needs to know about the noisy cells of a column."""
-
-    @property
-    def noise(self) -> Laplace | Gaussian:
-        """The noise of each cell."""
-
-    @property
-    def bounds(self) -> tuple[Fraction, Fraction]:
-        """The bounds of the rows."""
-
-    @property
-    def places(self) -> tuple[float, ...]:
-        """Where each cell stands between the bounds, 0 to 1, symmetric about 1/2."""
-
-    @property
-    def rounding(self) -> int:
-        """The place of a row is off by less than this many steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnCells:
-    """The cells of one column under any noise, for a caller whose noise covers several groups of a unit."""
+    """What noisy cells say of a column: the noise of each, the bounds of the rows, and how rows fill the cells."""
 
     noise: Laplace | Gaussian
     bounds: tuple[Fraction, Fraction]
     places: tuple[float, ...]
+    """Where each cell stands between the bounds, 0 to 1, symmetric about 1/2."""
     squares: tuple[float, ...] = ()
+    """What each cell adds to the sum of squares of places, where the cells tell."""
     rounding: int = 2
+    """The place of a row is off by less than this many steps."""
 
 
-def means(column: MeanCells, cells: CellArrays) -> Floats:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class MomentsMechanism(FrozenValue, ABC):
+    """What mechanisms over soft histograms share: how many rows a unit may have, and the noise of a cell."""
+
+    neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
+
+    rows_per_unit: int
+    noise: Laplace | Gaussian
+
+    @property
+    def loss(self) -> Pure | ZCDP | Approximate:
+        return self.noise.loss
+
+    @property
+    @abstractmethod
+    def column(self) -> Any:
+        """What noisy cells are read by."""
+
+    def _set_noise(self, epsilon: Number | None, rho: Number | None, rows_per_unit: int) -> None:
+        """Laplace noise for a price in epsilon, Gaussian for one in rho."""
+        rows = count(rows_per_unit, "rows_per_unit")
+        sensitivity = rows * GRID
+        if epsilon is not None and rho is None:
+            self._set(rows_per_unit=rows, noise=Laplace(epsilon=epsilon, sensitivity=sensitivity))
+        elif rho is not None and epsilon is None:
+            self._set(rows_per_unit=rows, noise=Gaussian(rho=rho, sensitivity=sensitivity))
+        else:
+            raise Misconfigured("pass either `epsilon` for pure DP, or `rho` for zCDP.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupRelease(FrozenValue):
+    """The noisy cells of a single group, read as those of many."""
+
+    cells: tuple[int, ...]
+    mechanism: Any
+
+    @property
+    def count(self) -> float:
+        return float(counts(self._arrays)[0])
+
+    @property
+    def _arrays(self) -> CellArrays:
+        return [np.array([cell], object) for cell in self.cells]
+
+    def _value(self, statistic: Callable[..., Floats], **terms: bool) -> float:
+        return float(statistic(self.mechanism.column, self._arrays, **terms)[0])
+
+    def _interval(self, intervals: Callable[..., Band], confidence: Number) -> Ends:
+        low, high = intervals(self.mechanism.column, self._arrays, confidence)
+        return float(low[0]), float(high[0])
+
+
+def means(column: ColumnCells, cells: CellArrays) -> Floats:
     """Within the bounds. Negative cells count as 0; if no cell is above 0, the middle of the bounds."""
     kept = np.maximum(as_floats(cells), 0.0)
     total = kept.sum(axis=0)
@@ -82,12 +133,12 @@ def counts(cells: CellArrays) -> Floats:
     return _as_floats(whole) + _as_floats(rest) / GRID
 
 
-def sums(column: MeanCells, cells: CellArrays) -> Floats:
+def sums(column: ColumnCells, cells: CellArrays) -> Floats:
     """Sums of the clipped rows; unbiased."""
     return _weights(column, 0.0) @ as_floats(cells)
 
 
-def mean_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def mean_intervals(column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the mean of the clipped rows of its group with this probability; of no rows, any one value.
 
     With `simultaneous`, all of that many intervals hold at once with this probability.
@@ -97,12 +148,14 @@ def mean_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.
     return np.minimum(at_share(column, low - off), best), np.maximum(at_share(column, high + off), best)
 
 
-def count_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def count_intervals(
+    column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1
+) -> Band:
     """Each holds the number of rows of its group with this probability; the ends are whole numbers."""
     return count_bands(column.noise, cells, share_outside(confidence, simultaneous))
 
 
-def sum_intervals(column: MeanCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
+def sum_intervals(column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1) -> Band:
     """Each holds the sum of the clipped rows of its group with this probability.
 
     A sum is a weighted sum of the true cells, up to rounding (see above), so it is off by a weighted sum of noises.
@@ -126,30 +179,15 @@ def count_bands(noise: Laplace | Gaussian, cells: CellArrays, outside: float) ->
     return low, np.maximum(np.floor(number + far), low)
 
 
-def share_outside(confidence: Number, simultaneous: int) -> float:
-    """The probability of error allowed for each group; all together at most 1 - confidence."""
-    return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
-
-
 def as_floats(cells: CellArrays) -> Floats:
     """One row per cell, one column per group; values beyond any possible cell are cut, so that this cannot fail."""
     return np.stack([_as_floats(cell) for cell in cells])
 
 
-def at_share(column: MeanCells, share: Floats) -> Floats:
+def at_share(column: ColumnCells, share: Floats) -> Floats:
     """The values at these shares of the range, never outside the bounds."""
     low, high = map(float, column.bounds)
     return np.clip(low + (high - low) * share, low, high)
-
-
-def one_group(cells: tuple[int, ...]) -> list[npt.NDArray[Any]]:
-    """The cells of a single group as arrays."""
-    return [np.array([cell], object) for cell in cells]
-
-
-def single_interval(band: Band) -> Ends:
-    """The interval of a single group."""
-    return float(band[0][0]), float(band[1][0])
 
 
 def _as_floats(cell: npt.NDArray[Any]) -> Floats:
@@ -158,7 +196,62 @@ def _as_floats(cell: npt.NDArray[Any]) -> Floats:
     return np.array([float(min(max(value, -_FARTHEST), _FARTHEST)) for value in cell.tolist()], np.float64)
 
 
-def _weights(column: MeanCells, more: float) -> Floats:
+def _weights(column: ColumnCells, more: float) -> Floats:
     """What a step of each cell adds to the sum, if rows may be off by this share of the range."""
     low, high = map(float, column.bounds)
     return (low + (high - low) * (np.array(column.places) + more)) / GRID
+
+
+def steps(values: Any, bounds: tuple[Fraction, Fraction]) -> Iterator[Steps]:
+    """a for each row, in pieces: the row cut to the bounds and put on the grid 0..M. NaN is refused."""
+    low, high = map(float, bounds)
+    rows = _rows(values)
+    for start in range(0, rows.size, _CHUNK):
+        part = np.clip(rows[start : start + _CHUNK].astype(np.float64), low, high)
+        if np.isnan(part).any():
+            raise Misconfigured("a value is NaN. Drop such rows first.")
+        yield np.clip(np.rint((part - low) * (GRID / (high - low))).astype(np.int64), 0, GRID)
+
+
+def add_noise(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ...]:
+    """Adds the noise: the only step that costs privacy."""
+    try:
+        true = [index(cell) for cell in cells]
+    except TypeError:
+        raise Misconfigured("`cells` must be whole numbers. Pass what the `cells` method returns.") from None
+    if len(true) != many:
+        raise Misconfigured(
+            f"`cells` has {len(true)} entries; this mechanism has {many}. Pass what the `cells` method returns."
+        )
+    return tuple(cell + z for cell, z in zip(true, noise.draw(many).tolist(), strict=True))
+
+
+def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
+    """Bounds between which float64 places a row within one step; `limit` is the largest magnitude allowed."""
+    low, high = read_pair(bounds)
+    if low >= high:
+        raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound.")
+    largest = max(abs(low), abs(high))
+    if high - low < largest * _NARROWEST or not 1 / limit < largest < limit:
+        raise Misconfigured(
+            f"`bounds` are {shown(bounds)}; float64 cannot tell enough values between them apart. "
+            "Subtract a constant, or change the unit of measurement."
+        )
+    return low, high
+
+
+def _rows(values: Any) -> npt.NDArray[Any]:
+    """The rows as a flat array of numbers. No message shows a row."""
+    if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+        values = np.asarray(values)
+    if not isinstance(values, np.ndarray):
+        try:
+            values = np.array(values, np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise Misconfigured(
+                "`values` holds something that is not a number. Pass a list or an array of them."
+            ) from None
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        raise Misconfigured("`values` must be one column of integers or floats. Pass a flat list or array.")
+    rows: npt.NDArray[Any] = values
+    return rows

@@ -4,7 +4,7 @@ Let m, k be the true means of x and y as shares of their ranges, and v the true 
 With a cell's places c, d and its product place e (what it adds to the sum of x y),
     N(m, k) - v T = sum over cells of (e - k c - m d + m k - v) Y,     N and T sums of noisy cells,
 is a weighted sum of noises alone: in the true cells it is 0. So, except with the probabilities that are left out, m and
-k lie in their bands (moment_intervals.py) and |N(m, k) - v T| stays within the tail bound of its noise. What follows is
+k lie in their bands (additive/tails.py) and |N(m, k) - v T| stays within the tail bound of its noise. What follows is
 arithmetic: the weights are bounded over the bands and over what is known of v, which gives a tail bound, which gives a
 narrower range of v; a few rounds are enough, and each is valid since the true values stay inside.
 At the start |v| <= sqrt(m (1 - m) k (1 - k)), which holds for all numbers in [0, 1] and for the cells as well.
@@ -19,35 +19,26 @@ Checked by: tests/mechanisms/moments/test_spread.py
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from lapwing.arrays import Floats
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.moments.moment_intervals import Band, share_bands, tail_bounds
+from lapwing.mechanisms.additive.tails import Band, share_bands, tail_bounds
+from lapwing.mechanisms.mechanism import share_outside
 from lapwing.mechanisms.moments.moment_values import (
     STEP,
     CellArrays,
-    MeanCells,
+    ColumnCells,
     as_floats,
     count_bands,
     counts,
-    share_outside,
 )
 from lapwing.numbers import Number
 
 _ROUNDS = 3
 _MOST_SAMPLE = 0.5  # two rows, one on each bound: n / (n - 1) times 1 / 4
-
-
-class VarianceCells(MeanCells, Protocol):
-    """Cells that also give the sum of squares."""
-
-    @property
-    def squares(self) -> tuple[float, ...]:
-        """What each cell adds to the sum of squares of places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +57,7 @@ class Products:
         return 6 * self.rounding * STEP
 
     @property
-    def cells(self) -> list[list[Floats]]:
-        """(both, x, y) of each cell, as arrays that fit any number of groups."""
-        return [[np.array([place]) for place in cell] for cell in zip(self.both, self.x, self.y, strict=True)]
-
-    @property
     def least(self) -> float:
-        """The least covariance that is possible, as a share."""
         return 0.0 if self.tied else -0.25
 
     def sums(self, cells: Floats, size: Floats) -> list[Floats]:
@@ -89,6 +74,16 @@ class Products:
         values = np.stack([both - k * x - m * y + m * k for m, k in corners])
         return values.min(axis=0), values.max(axis=0)
 
+    def middle(self, cells: Floats, x: Band, y: Band) -> Band:
+        """What the noisy cells say of a covariance, over the bands of the means."""
+        total = cells.sum(axis=0)
+        return self.ranges(self.sums(cells, np.where(total > 0, total, 1.0)), x, y)
+
+    def weights(self, x: Band, y: Band) -> list[Band]:
+        """What each cell adds to it."""
+        places = zip(self.both, self.x, self.y, strict=True)
+        return [self.ranges([np.array([place]) for place in cell], x, y) for cell in places]
+
     def values(self, cells: Floats) -> Floats:
         """Covariances as shares, negative cells taken as 0; half the largest, or 0, if no cell is above 0."""
         kept = np.maximum(cells, 0.0)
@@ -98,24 +93,22 @@ class Products:
         return np.where(total > 0, np.clip(both - x * y, self.least, 0.25), 0.125 if self.tied else 0.0)
 
 
-def tied_products(column: VarianceCells) -> Products:
-    """A column with itself."""
+def tied_products(column: ColumnCells) -> Products:
     return Products(column.places, column.places, column.squares, tied=True, rounding=column.rounding)
 
 
-def variances(column: VarianceCells, cells: CellArrays, *, sample: bool = False) -> Floats:
+def variances(column: ColumnCells, cells: CellArrays, *, sample: bool = False) -> Floats:
     """Of the rows themselves (divided by n), or with `sample` divided by n - 1; never negative."""
     share = tied_products(column).values(as_floats(cells))
     return _width(column) ** 2 * (to_sample(share, counts(cells)) if sample else share)
 
 
-def stddevs(column: VarianceCells, cells: CellArrays, *, sample: bool = False) -> Floats:
-    """Square roots of `variances`."""
+def stddevs(column: ColumnCells, cells: CellArrays, *, sample: bool = False) -> Floats:
     return np.sqrt(variances(column, cells, sample=sample))
 
 
 def variance_intervals(
-    column: VarianceCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+    column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
 ) -> Band:
     """Each holds the variance of the clipped rows of its group with this probability.
 
@@ -124,7 +117,7 @@ def variance_intervals(
     outside, products, values = share_outside(confidence, simultaneous), tied_products(column), as_floats(cells)
     left = 0.9 * outside if sample else outside
     means = share_bands(column.noise, column.places, values, 0.25 * left)
-    band = widen_by_rounding(covariance_bands(column.noise, products, values, means, means, 0.75 * left), products)
+    band = covariance_bands(column.noise, products, values, means, means, 0.75 * left)
     if sample:
         band = sample_bands(band, count_bands(column.noise, cells, 0.1 * outside))
     best, squared = variances(column, cells, sample=sample), _width(column) ** 2
@@ -132,7 +125,7 @@ def variance_intervals(
 
 
 def stddev_intervals(
-    column: VarianceCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
+    column: ColumnCells, cells: CellArrays, confidence: Number = 0.95, *, simultaneous: int = 1, sample: bool = False
 ) -> Band:
     """Each holds the standard deviation of its group with this probability: roots of `variance_intervals`."""
     low, high = variance_intervals(column, cells, confidence, simultaneous=simultaneous, sample=sample)
@@ -142,25 +135,19 @@ def stddev_intervals(
 def covariance_bands(
     noise: Laplace | Gaussian, products: Products, cells: Floats, x: Band, y: Band, outside: float
 ) -> Band:
-    """The covariances of cells, as shares, that remain while the means lie in their bands; see above."""
+    """The covariances, as shares, that remain while the means lie in their bands; see above."""
     total = cells.sum(axis=0)
     size = np.where(total > 0, total, 1.0)
     high = np.sqrt(_most_variance(x) * _most_variance(y))
     low = np.zeros(len(total)) - products.off if products.tied else -high
-    middle = products.ranges(products.sums(cells, size), x, y)
-    weights = [products.ranges(cell, x, y) for cell in products.cells]
+    middle, weights = products.middle(cells, x, y), products.weights(x, y)
     blur = 2.0**-46 * np.abs(cells).sum(axis=0) / size
     for _ in range(_ROUNDS):
         widest = np.stack([np.maximum(np.abs(least - high), np.abs(most - low)) for least, most in weights])
         far = tail_bounds(noise, widest, outside) / size + blur
         low = np.where(total > 0, np.maximum(low, middle[0] - far), low)
         high = np.maximum(low, np.where(total > 0, np.minimum(high, middle[1] + far), high))
-    return low, high
-
-
-def widen_by_rounding(band: Band, products: Products) -> Band:
-    """Covariances of cells as covariances of rows."""
-    return np.clip(band[0] - products.off, products.least, 0.25), np.clip(band[1] + products.off, products.least, 0.25)
+    return np.clip(low - products.off, products.least, 0.25), np.clip(high + products.off, products.least, 0.25)
 
 
 def to_sample(share: Floats, number: Floats) -> Floats:
@@ -186,5 +173,5 @@ def _most_variance(means: Band) -> Floats:
     return most
 
 
-def _width(column: MeanCells) -> float:
+def _width(column: ColumnCells) -> float:
     return float(column.bounds[1] - column.bounds[0])

@@ -11,12 +11,12 @@ from flint import arb
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.mechanisms.quantiles.axis import read_counted
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.geometric import GeometricSparse
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import Pure
-from lapwing.privacy.phrases import short_repr
 
 MOST_EXPONENT = 1000
 """2^1000 and 2^-1000 are ordinary float64."""
@@ -25,8 +25,8 @@ _SPARED = 12  # units that may lie beyond the bound, times epsilon: a stop after
 _RATIO = Fraction(1, 2)  # the noise of a question is twice that of the bar: a scan that goes too far soon stops
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class AutoBounds:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class AutoBounds(FrozenValue):
     """Finds a power of two that few values reach, to clip them there.
 
     Use:        the clip of a sum or a mean whose values have no known bounds; where a bound is known, declare it. One
@@ -61,8 +61,6 @@ class AutoBounds:
     values_per_unit: int
     scan: GeometricSparse = field(repr=False, compare=False)
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -88,9 +86,7 @@ class AutoBounds:
             ratio=_RATIO,
             shift=0,
         )
-        for name, value in (("epsilon", price), ("first", low), ("last", high), ("values_per_unit", values)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "scan", scan)
+        self._set(epsilon=price, first=low, last=high, values_per_unit=values, scan=scan)
 
     @property
     def loss(self) -> Pure:
@@ -122,9 +118,8 @@ class AutoBounds:
 
     def signed(self, negative: tuple[object, object], positive: tuple[object, object]) -> tuple[int, int]:
         """The exponents for the negative and for the positive values, from (exponents, counts) of |x| of each."""
-        tails = [self.counts_from(*side) for side in (negative, positive)]
-        low, high = map(self._scan, tails)
-        return low, high
+        low, high = (self.counts_from(*side) for side in (negative, positive))
+        return self._scan(low), self._scan(high)
 
     def counts_from(self, exponents: object, counts: object) -> Integers:
         """How many values are at least 2^i, for i = first .. last - 1."""

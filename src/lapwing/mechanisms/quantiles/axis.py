@@ -1,19 +1,24 @@
-"""Rows on a declared axis: what quantiles read.
+"""Rows on a declared axis, and their ranks: what quantiles read.
 
 An axis is a finite set of points low, low + step, ..., declared before any row is seen. A row goes to the point next to
 its value, and to an end if it lies outside: a function of that row alone. So one row more or less in the data is one
 row more or less on the axis, and no sensitivity grows. Rounding in float64 may send a row that lies between two points
 to either of them; it is the same function for every data set.
 A missing value, NaN or text is a bug in the caller and is refused; no message shows it.
-Checked by: tests/mechanisms/quantiles/test_axis.py
+
+A quantile is a rank T among the rows, such as q n. A cell with `below` rows before it and `up_to` rows up to its end is
+off T by max(below - T, T - up_to, 0), its loss. Cells between two neighbouring values have the same loss, so the axis
+is cut into pieces: the exponential law takes a piece by its number of cells, and then one of its cells uniformly.
+Checked by: tests/mechanisms/quantiles/test_axis.py, tests/mechanisms/quantiles/test_single_quantile.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -22,12 +27,17 @@ import numpy.typing as npt
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import FrozenValue, read_pair
+from lapwing.mechanisms.scores import number_array
+from lapwing.noise import uniform_integer
+from lapwing.noise.exponential_race import sample_race
 from lapwing.numbers import Number, exact, positive
 
 MOST_ROWS = 1 << 42
 MOST_WEIGHT = 1 << 61
 """The largest weight of a histogram: 2 10^12 rows. With ranks and margins up to that, every loss fits int64."""
 _MOST_POINTS = 1 << 62
+_LARGEST_INTEGER = np.uint64((1 << 63) - 1)
 _DENSE = 1 << 22  # up to this many points are counted in a table; more are sorted
 LARGEST = Fraction(10**300)
 """What lies within is an ordinary float64."""
@@ -45,8 +55,8 @@ class Tally:
         return int(self.counts.sum())
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PointAxis:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PointAxis(FrozenValue):
     """The points low + k step, k = 0 .. size - 1. `whole`: the rows are integers, and so are the points."""
 
     low: Fraction
@@ -73,8 +83,7 @@ class PointAxis:
             )
         if max(abs(low), abs(high), 1 / width) > LARGEST:
             raise Misconfigured("`bounds` or `step` are too large for a float. Use another unit.")
-        for name, value in (("low", low), ("step", width), ("size", int(steps) + 1), ("whole", whole)):
-            object.__setattr__(self, name, value)
+        self._set(low=low, step=width, size=int(steps) + 1, whole=whole)
 
     def point(self, place: int) -> int | float:
         """The value at this place: an int if the rows are, else a float."""
@@ -83,18 +92,19 @@ class PointAxis:
 
     def tally(self, values: object, counts: object | None = None) -> Tally:
         """Counts rows: `values` holds one entry per row, or with `counts` any values and how many rows have each."""
-        array = _array(values)
-        places = self._places(array)
-        if counts is None:
-            return _count(places, self.size)
-        return add_weights(places, _weights(counts, array.size))
+        places = self.places(values)
+        return _count(places, self.size) if counts is None else add_weights(places, _weights(counts, places.size))
 
-    def _places(self, values: npt.NDArray[Any]) -> Integers:
+    def places(self, rows: object) -> Integers:
+        """The place of each row: a function of that row alone."""
+        values = _array(rows)
         if not values.size:  # without rows there is no type to check
             return np.zeros(0, np.int64)
         match values.dtype.kind:
             case "i" | "u" if self.whole:
-                return self._from_integers(values)
+                whole = np.minimum(values, _LARGEST_INTEGER) if values.dtype == np.uint64 else values
+                low = int(self.low)
+                return np.clip(whole.astype(np.int64), low, low + self.size - 1) - low
             case "i" | "u" | "f" if not self.whole:
                 return self._from_floats(values.astype(np.float64))
             case "f":
@@ -103,14 +113,6 @@ class PointAxis:
                 return self._from_each(values.tolist())
             case _:
                 raise _unreadable()
-
-    def _from_integers(self, values: npt.NDArray[Any]) -> Integers:
-        if values.dtype == np.uint64:
-            values = np.minimum(values, np.uint64((1 << 63) - 1))
-        low = int(self.low)
-        places: Integers = np.clip(values.astype(np.int64), low, low + self.size - 1)
-        places -= low
-        return places
 
     def _from_floats(self, values: npt.NDArray[np.float64]) -> Integers:
         if np.isnan(values).any():
@@ -154,14 +156,6 @@ def read_counted(
     return where, many
 
 
-def read_pair(bounds: object) -> tuple[Fraction, Fraction]:
-    """Reads two numbers, in any order."""
-    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
-    low, high = (exact(end, "bounds") for end in bounds)
-    return low, high
-
-
 def whole_numbers(values: object) -> Integers:
     """What an engine counted, as int64; an empty list has no type to check."""
     refusal = Misconfigured("what was counted must be a flat list or array of whole numbers below 2^63.")
@@ -179,20 +173,13 @@ def whole_numbers(values: object) -> Integers:
 def _array(values: object) -> npt.NDArray[Any]:
     if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
         raise _unreadable()
-    array = np.asarray(values) if hasattr(values, "__array__") else _from_sequence(list(values))  # type: ignore[call-overload]
+    array = number_array(values)
+    if array.dtype == object and set(map(type, array)) == {int, float}:
+        with suppress(OverflowError):  # beyond float64, numbers are read one at a time
+            array = array.astype(np.float64)
     if array.ndim != 1:
         raise Misconfigured("the values must be a plain list, one number per row. Pass a list or a flat array.")
     return array
-
-
-def _from_sequence(values: list[Any]) -> npt.NDArray[Any]:
-    kinds = set(map(type, values))
-    with suppress(OverflowError):  # an integer beyond 64 bits or float64: numbers are then read one at a time
-        if kinds <= {int}:
-            return np.array(values, np.int64)
-        if kinds <= {int, float}:
-            return np.array(values, np.float64)
-    return np.fromiter(values, object, len(values))
 
 
 def _weights(counts: object, size: int) -> Integers:
@@ -221,3 +208,61 @@ def _unreadable() -> Misconfigured:
         "some values do not fit the axis; every row must be a number, and an integer unless `step` is declared. "
         "Drop rows without one."
     )
+
+
+FINEST = 10**6
+"""The largest denominator of a quantile: with at most 2^42 rows every loss fits into int64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The pieces of an axis whose cells all have the same rank: the gaps, and the values by themselves.
+
+    `below` and `up_to` are how many rows lie below a cell of the piece, and how many at or below it.
+    """
+
+    starts: Integers
+    lengths: Integers
+    below: Integers
+    up_to: Integers
+
+    def losses(self, rank: int, scale: int = 1) -> Integers:
+        """The loss of each piece times `scale`, for the rank T = rank / scale."""
+        return rank_losses(self.below * scale, self.up_to * scale, rank)
+
+    def each(self, losses: Integers) -> Integers:
+        """The loss of every cell, in order, from those of the pieces."""
+        order = np.argsort(self.starts, kind="stable")  # two ascending runs: fast
+        return np.repeat(losses[order], self.lengths[order])
+
+    def draw(self, losses: Integers, rate: Fraction) -> tuple[int, int]:
+        """A piece and a cell of it: P[cell] proportional to exp(-rate loss)."""
+        (piece,) = sample_race(losses, rate, self.lengths)
+        return piece, int(self.starts[piece]) + uniform_integer(int(self.lengths[piece]))
+
+
+def pieces(tally: Tally, size: int) -> Pieces:
+    """Cuts an axis of this many cells where the ranks change; gaps without cells are left out."""
+    up_to = np.cumsum(tally.counts)
+    ends = np.concatenate([np.array([-1]), tally.cells, np.array([size])])
+    gaps = np.diff(ends) - 1
+    ranks = np.concatenate([np.zeros(1, np.int64), up_to])
+    some = gaps > 0
+    starts = np.concatenate([ends[:-1][some] + 1, tally.cells])
+    lengths = np.concatenate([gaps[some], np.ones_like(tally.cells)])
+    return Pieces(starts, lengths, np.concatenate([ranks[some], ranks[:-1]]), np.concatenate([ranks[some], up_to]))
+
+
+def rank_losses(below: Integers, up_to: Integers, rank: int) -> Integers:
+    losses: Integers = np.maximum(np.maximum(below - rank, rank - up_to), 0)
+    return losses
+
+
+def read_quantiles(at: object, read: Callable[[object], Fraction]) -> tuple[Fraction, ...]:
+    """Reads an ascending list of quantiles, each with `read`."""
+    if isinstance(at, str | bytes) or not isinstance(at, Sequence) or not at:
+        raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
+    quantiles = tuple(read(quantile) for quantile in at)
+    if any(low >= high for low, high in pairwise(quantiles)):
+        raise Misconfigured("`at` is not ascending; pass each quantile once, smallest first.")
+    return quantiles

@@ -1,4 +1,14 @@
-"""Several quantiles of the same rows."""
+"""Several quantiles of the same rows, ties spread out.
+
+Equal rows get places of their own, so that a cut can pass between them. Every point of the axis is divided into
+S = 2^bits places. The i-th row with the same value (i = 0, 1, ...) sits at place reversed(i mod S): the number whose
+binary digits are those of i backwards. So the rows of one value lie evenly: any S / 2^b places in a row that start at a
+multiple of S / 2^b hold ceil(t / 2^b) of its t rows at most, for every b.
+
+Lemma (spread). One more row in the data is one more row on the places, and none of the others moves.
+Proof. With t rows of its value before, it takes place reversed(t mod S); the rows 0 .. t - 1 stay where they are.
+Checked by: tests/mechanisms/quantiles/test_several_quantiles.py, tests/mechanisms/quantiles/test_spread.py
+"""
 
 from __future__ import annotations
 
@@ -9,17 +19,91 @@ from fractions import Fraction
 
 import numpy as np
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import MOST_ROWS, PointAxis
-from lapwing.mechanisms.quantiles.ranks import FINEST, Pieces, rank_losses, read_quantiles
+from lapwing.mechanisms.mechanism import FrozenValue
+from lapwing.mechanisms.quantiles.axis import FINEST, MOST_ROWS, Pieces, PointAxis, Tally, rank_losses, read_quantiles
 from lapwing.mechanisms.quantiles.single_quantile import read_share
-from lapwing.mechanisms.quantiles.ties import Spread
 from lapwing.mechanisms.scores import at_least
 from lapwing.noise import SYSTEM
-from lapwing.noise.bernoulli_exp import flip_exp
+from lapwing.noise.bernoulli import flip_exp
 from lapwing.numbers import Number, ball, count, enclose, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange, Pure
-from lapwing.privacy.phrases import short_repr
+
+_STEPS = 64  # edges to each side of a rank
+
+
+class Spread:
+    """Rows on the places p = S cell + place, known by how many lie below any p."""
+
+    def __init__(self, tally: Tally, bits: int) -> None:
+        self._cells, self._counts, self._bits = tally.cells, tally.counts, bits
+        self._up_to = np.cumsum(tally.counts)
+        self._below = self._up_to - tally.counts
+
+    def ranks(self, places: Integers) -> Integers:
+        """How many rows lie below each place."""
+        cells, inner = places >> self._bits, places & ((1 << self._bits) - 1)
+        index = np.searchsorted(self._cells, cells)
+        ranks: Integers = np.append(self._below, self._up_to[-1:].sum())[index]
+        inside = np.flatnonzero((inner > 0) & (np.append(self._cells, -1)[index] == cells))
+        ranks[inside] += rows_before(self._counts[index[inside]], inner[inside], self._bits)
+        return ranks
+
+    def edges(self, start: int, stop: int, rank: float, step: float) -> tuple[Integers, Integers]:
+        """Ascending places from `start` to `stop`, and their ranks.
+
+        The ends of all values lie among them, and both sides of the rows of about rank + i step, |i| <= 64.
+        """
+        first, last = (int(np.searchsorted(self._cells, end >> self._bits)) for end in (start, stop))
+        cells, size = self._cells[first : last + 1], 1 << self._bits
+        edges = np.stack([cells * size, (cells + 1) * size], axis=1).ravel()
+        ranks = np.stack([self._below[first : last + 1], self._up_to[first : last + 1]], axis=1).ravel()
+        inside = (edges > start) & (edges < stop)
+        edges, ranks = edges[inside], ranks[inside]
+        near = self._places(np.unique(np.floor(rank + step * np.arange(-_STEPS, _STEPS + 1)).astype(np.int64)))
+        extra = np.unique(np.concatenate([near, near + 1, [start, stop]]).clip(start, stop))
+        where = np.searchsorted(edges, extra)
+        return np.insert(edges, where, extra), np.insert(ranks, where, self.ranks(extra))
+
+    def _places(self, ranks: Integers) -> Integers:
+        """Where the rows of these ranks (0, 1, ...) sit; ranks that no row has are left out."""
+        ranks = ranks[(ranks >= 0) & (ranks < self._up_to[-1:].sum())]
+        index = np.searchsorted(self._up_to, ranks, side="right")
+        inner = place_of(self._counts[index], ranks - self._below[index], self._bits)
+        return (self._cells[index] << self._bits) + inner
+
+
+def rows_before(rows: Integers, place: Integers, bits: int) -> Integers:
+    """#{i < rows: reversed(i mod S) < place}, for 0 <= place < S = 2^bits.
+
+    reversed(i) < place if for some d they agree in the first d digits, and then `place` has a 1 where it has a 0: that
+    is i = c modulo 2^(d+1), c the first d digits of `place` backwards. For each d the i of that kind below rows mod S
+    are counted; and every full round of S rows has `place` of them.
+    """
+    d = np.arange(bits)
+    digits = place[:, None] >> (bits - 1 - d) & 1
+    first = np.cumsum(digits << d, axis=1) - (digits << d)
+    rest = (rows & ((1 << bits) - 1))[:, None]
+    total: Integers = (rows >> bits) * place + (digits * ((rest - first + (2 << d) - 1) >> (d + 1))).sum(axis=1)
+    return total
+
+
+def place_of(rows: Integers, rank: Integers, bits: int) -> Integers:
+    """The place p < S with rows_before(rows, p) <= rank < rows_before(rows, p + 1), for 0 <= rank < rows.
+
+    Digit by digit: the half that starts with a 0 holds a known number of rows; a rank beyond it lies in the other half.
+    """
+    rest, rounds = rows & ((1 << bits) - 1), rows >> bits
+    place, backwards, rank = np.zeros_like(rank), np.zeros_like(rank), rank.copy()
+    for d in range(bits):
+        lower = ((rest - backwards + (2 << d) - 1) >> (d + 1)) + (rounds << (bits - 1 - d))
+        digit = (rank >= lower).astype(np.int64)
+        rank -= digit * lower
+        backwards += digit << d
+        place += digit << (bits - 1 - d)
+    return place
+
 
 _BITS = 20  # a point is divided into 2^20 places
 _MOST_POINTS = 1 << 42  # all places of an axis fit into int64
@@ -38,20 +122,20 @@ class PartQuantile:
     at: Fraction
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Quantiles:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Quantiles(FrozenValue):
     """Releases values near several quantiles, ascending like the quantiles.
 
     Use:        quartiles, deciles or percentiles at once; for a single one use Quantile, which errs less on ties.
     Law:        the middle quantile first; its value cuts the rows in two, and the quantiles below and above it are
                 asked of their own part alone, and so on: ceil(log2(m + 1)) levels for m quantiles. Each answer has the
-                law of Quantile on its part, with epsilon / levels, on the axis divided into finer places (ties.py).
+                law of Quantile on its part, with epsilon / levels, on the axis divided into finer places (above).
                 Rows at or below the chosen place belong to the lower part, all others to the upper one; a quantile
                 whose part has no place left is the value before it.
     Guarantee:  pure DP with epsilon, and epsilon^2 / (8 levels)-zCDP, for adding or removing one unit of at most
                 `rows_per_unit` rows, for any number of rows, none included.
     Error:      with the stated probability every value is off the rank q n of its quantile by at most `error` rows.
-    Proof:      Let one unit be one row. The spread makes it one row on the places, with all others unmoved (ties.py,
+    Proof:      Let one unit be one row. The spread makes it one row on the places, with all others unmoved (above,
                 lemma). Fix the places released in earlier levels: they cut the axis into parts, and every row lies in
                 exactly one of them, also a row that equals a released value, because a cut passes between places.
                 One level answers one question in each part, independently, and reads only that part's rows. One more
@@ -77,8 +161,6 @@ class Quantiles:
     axis: PointAxis
     rows_per_unit: int
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -88,10 +170,10 @@ class Quantiles:
         step: Number | None = None,
         rows_per_unit: int = 1,
     ) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "at", _read_shares(at))
-        object.__setattr__(self, "axis", PointAxis(bounds, step))
-        object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
+        self._set(epsilon=positive(epsilon, "epsilon"), at=read_quantiles(at, read_share), axis=PointAxis(bounds, step))
+        self._set(rows_per_unit=count(rows_per_unit, "rows_per_unit"))
+        if math.lcm(*(share.denominator for share in self.at)) > FINEST:
+            raise Misconfigured(f"the quantiles in `at` have no common denominator up to {FINEST}. Round them.")
         if self.axis.size > _MOST_POINTS:
             raise Misconfigured("`bounds` hold more than 2^42 points. Declare tighter bounds or a larger `step`.")
 
@@ -130,7 +212,6 @@ class Quantiles:
                 parts += [(low, middle), (middle, high)]
 
     def rate(self, at: Fraction) -> Fraction:
-        """How much the log-weight of a place falls per row of rank error, for this quantile of a part."""
         return self.epsilon / (self.levels * self.rows_per_unit * 2 * max(at, 1 - at))
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
@@ -151,7 +232,8 @@ class Quantiles:
         """A place from start to stop - 1, with the law of Quantile for the rows that lie there."""
         before, after = spread.ranks(np.array([start, stop])).tolist()
         rows, rate = after - before, self.rate(at)
-        edges, ranks = spread.edges(start, stop, before + float(at) * rows, _step(rate))
+        step = float(min(max(1 / rate, Fraction(1)), Fraction(MOST_ROWS)))  # a weight falls by a factor of e over it
+        edges, ranks = spread.edges(start, stop, before + float(at) * rows, step)
         lengths, ranks = np.diff(edges), ranks - before
         some = lengths > 0
         cut = Pieces(edges[:-1][some], lengths[some], ranks[:-1][some], ranks[1:][some])
@@ -163,15 +245,3 @@ class Quantiles:
             more = int(rank_losses(here[:1], here[1:], rank)[0] - least[piece])
             if flip_exp(more * unit.numerator, unit.denominator, SYSTEM):
                 return place
-
-
-def _step(rate: Fraction) -> float:
-    """The distance in rows, at least one, over which a weight falls by a factor of e."""
-    return float(min(max(1 / rate, Fraction(1)), Fraction(MOST_ROWS)))
-
-
-def _read_shares(at: object) -> tuple[Fraction, ...]:
-    shares = read_quantiles(at, read_share)
-    if math.lcm(*(share.denominator for share in shares)) > FINEST:
-        raise Misconfigured(f"the quantiles in `at` have no common denominator up to {FINEST}. Round them.")
-    return shares

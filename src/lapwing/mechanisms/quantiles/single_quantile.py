@@ -7,18 +7,17 @@ from fractions import Fraction
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.axis import PointAxis
-from lapwing.mechanisms.quantiles.ranks import FINEST, Pieces, pieces
+from lapwing.mechanisms.mechanism import FrozenValue
+from lapwing.mechanisms.quantiles.axis import FINEST, Pieces, PointAxis, pieces
 from lapwing.mechanisms.scores import at_least, loss_within, read_candidates, shares
 from lapwing.numbers import Enclosure, Number, count, inside_unit, positive
 from lapwing.privacy.loss import BoundedRange
-from lapwing.privacy.phrases import short_repr
 
 _MOST_PROVEN = 4096
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Quantile:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Quantile(FrozenValue):
     """Releases a value near a quantile of integers, or of reals on a declared grid.
 
     Use:        one median or percentile of values with known bounds; for several at once use Quantiles, for the whole
@@ -50,8 +49,6 @@ class Quantile:
     axis: PointAxis
     rows_per_unit: int
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -61,10 +58,8 @@ class Quantile:
         step: Number | None = None,
         rows_per_unit: int = 1,
     ) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "at", read_share(at))
-        object.__setattr__(self, "axis", PointAxis(bounds, step))
-        object.__setattr__(self, "rows_per_unit", count(rows_per_unit, "rows_per_unit"))
+        self._set(epsilon=positive(epsilon, "epsilon"), at=read_share(at), axis=PointAxis(bounds, step))
+        self._set(rows_per_unit=count(rows_per_unit, "rows_per_unit"))
 
     @property
     def rate(self) -> Fraction:

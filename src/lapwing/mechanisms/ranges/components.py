@@ -13,18 +13,20 @@ Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
-from lapwing.numbers import Number, count, inside_unit
+from lapwing.mechanisms.mechanism import FrozenValue
+from lapwing.numbers import Number, count
 
 Set = tuple[int, ...]
 Sizes = tuple[int, ...]
@@ -40,16 +42,21 @@ MOST_SETS = 20_000
 """Sets of attributes that tables and their sums are made of."""
 
 
-class _Measured(Protocol):
-    """What a release needs to know of the mechanism that made it."""
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class TableMechanism(FrozenValue, ABC):
+    """What both mechanisms are made of: the size of each attribute, the sets of attributes, and what a unit may add."""
 
-    @property
-    def sizes(self) -> Sizes: ...
+    sizes: Sizes
+    sets: tuple[Set, ...]
+    cells_per_unit: int
 
-    @property
-    def sets(self) -> tuple[Set, ...]: ...
+    def _set_tables(self, sizes: object, sets: Iterable[Iterable[int]] | None, ways: object, unit: object) -> None:
+        lengths = read_sizes(sizes)
+        self._set(sizes=lengths, sets=read_sets(sets, ways, lengths), cells_per_unit=count(unit, "cells_per_unit"))
 
-    def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float: ...
+    @abstractmethod
+    def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
+        """With this probability a cell of this table is off by at most this; known in advance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,20 +65,19 @@ class MarginalRelease:
 
     tables: Mapping[Set, Floats]
     """By set of attributes; one axis for each attribute, in ascending order."""
-    mechanism: _Measured
+    mechanism: TableMechanism
 
     def table(self, attributes: Iterable[int]) -> Floats:
         """The counts over these attributes, ascending: of a set that was asked for, or of a part of one."""
         asked = set(attributes)
-        for one, table in self.tables.items():
-            if asked <= set(one):
-                found: Floats = sum_over(table, one, tuple(sorted(asked)))
-                return found
+        for axes, table in self.tables.items():
+            if asked <= set(axes):
+                part: Floats = sum_over(table, axes, tuple(sorted(asked)))
+                return part
         raise Misconfigured("no table of the release holds these attributes together. Ask for them with `sets`.")
 
 
 def read_sizes(sizes: object) -> Sizes:
-    """Reads how many values each attribute has."""
     scalar = isinstance(sizes, np.ndarray) and not sizes.ndim
     listed = tuple(sizes) if isinstance(sizes, Iterable) and not scalar else ()
     if not 1 <= len(listed) <= MOST_ATTRIBUTES:
@@ -148,12 +154,10 @@ def _blocks(sizes: Sizes, many: int) -> list[int]:
 
 
 def cells(sizes: Sizes, one: Set) -> int:
-    """How many cells the table of a set has."""
     return math.prod(sizes[i] for i in one)
 
 
 def shape(sizes: Sizes, one: Set) -> tuple[int, ...]:
-    """How long each axis of the table of a set is."""
     return tuple(sizes[i] for i in one)
 
 
@@ -205,16 +209,7 @@ def gains(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, float]:
 
 
 def subsets(one: Set) -> list[Set]:
-    """All subsets of a set, the empty one first."""
     return [part for k in range(len(one) + 1) for part in combinations(one, k)]
-
-
-def set_tables(made: object, sizes: object, sets: Iterable[Iterable[int]] | None, ways: object, unit: object) -> None:
-    """Sets what both mechanisms are made of: sizes, sets and cells_per_unit."""
-    lengths = read_sizes(sizes)
-    object.__setattr__(made, "sizes", lengths)
-    object.__setattr__(made, "sets", read_sets(sets, ways, lengths))
-    object.__setattr__(made, "cells_per_unit", count(unit, "cells_per_unit"))
 
 
 def read_counts(counts: Mapping[Set, Any], sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Counts]:
@@ -239,13 +234,7 @@ def read_part(one: Iterable[int], sets: tuple[Set, ...]) -> Set:
     return asked
 
 
-def outside(confidence: Number, simultaneous: int) -> float:
-    """The probability of error allowed for each of several answers (union bound)."""
-    return float((1 - inside_unit(confidence, "confidence")) / count(simultaneous, "simultaneous"))
-
-
 def freeze(table: Floats) -> Floats:
-    """Makes the table read-only."""
     kept: Floats = np.array(table)
     kept.flags.writeable = False
     return kept

@@ -25,13 +25,14 @@ from lapwing.arrays import Floats
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import laplace_tail_bound
+from lapwing.mechanisms.mechanism import share_outside
 from lapwing.mechanisms.ranges.components import (
     MOST_COUNT,
     MOST_TABLE,
-    Counts,
     MarginalRelease,
     Set,
     Sizes,
+    TableMechanism,
     assemble,
     cells,
     centre,
@@ -42,10 +43,8 @@ from lapwing.mechanisms.ranges.components import (
     freeze,
     gains,
     maximal,
-    outside,
     read_counts,
     read_part,
-    set_tables,
     shape,
     subsets,
     sum_over,
@@ -53,15 +52,14 @@ from lapwing.mechanisms.ranges.components import (
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, positive
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.phrases import short_repr
 
 _FINE = 30  # bits of the noise on a contrast: so fine that it is as good as normal
 _PARTS = 1 << 40  # shares of the price are whole multiples of 1 / _PARTS
 _SHORT = 1 << 22  # contrasts of counts up to MOST_COUNT fit into 64 bits if rows of T sum to no more
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Marginals:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Marginals(TableMechanism):
     """All asked tables of counts over sets of attributes under zCDP.
 
     Use:        many tables over pairs or triples of attributes under zCDP; under pure DP `LaplaceMarginals`; a single
@@ -87,12 +85,7 @@ class Marginals:
     [XHZK23] Xiao, He, Zhang, Kifer: An optimal and scalable matrix mechanism for noisy marginals under convex loss.
     """
 
-    sizes: Sizes
-    sets: tuple[Set, ...]
     rho: Fraction
-    cells_per_unit: int
-
-    __repr__ = short_repr
 
     def __init__(
         self,
@@ -103,8 +96,8 @@ class Marginals:
         rho: Number,
         cells_per_unit: int = 1,
     ) -> None:
-        set_tables(self, sizes, sets, ways, cells_per_unit)
-        object.__setattr__(self, "rho", positive(rho, "rho"))
+        self._set_tables(sizes, sets, ways, cells_per_unit)
+        self._set(rho=positive(rho, "rho"))
 
     @property
     def loss(self) -> ZCDP:
@@ -126,7 +119,9 @@ class Marginals:
         parts = {part: np.zeros(shape(self.sizes, part)) for part in closure(self.sets)}
         for part, (k, variance) in self.noise.items():
             one = next(one for one in held if set(part) <= set(one))
-            exact = contrasts(_roomy(sum_over(held[one], one, part), cells(self.sizes, part) << len(part)))
+            counted = np.clip(sum_over(held[one], one, part), -MOST_COUNT, MOST_COUNT)
+            long = cells(self.sizes, part) << len(part) > _SHORT  # sizes decide, not data
+            exact = contrasts(counted.astype(object) if long else counted)
             drawn = sample_gaussian(Fraction(variance), exact.size).reshape(exact.shape)
             noisy = exact.astype(object) * k + drawn.astype(object)
             parts[part] = centre(np.asarray(noisy).astype(np.float64)) / (k * cells(self.sizes, part))
@@ -138,13 +133,10 @@ class Marginals:
             sample_gaussian(Fraction(variance), 0)
 
     def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability a cell of this table is off by at most this; known beforehand.
-
-        Every Z is within 1/2 of a normal number of its variance v, except with probability 1 / (16 v) (tails.py).
-        """
+        """Every Z is within 1/2 of a normal number of its variance v, except with probability 1 / (16 v) (tails.py)."""
         from scipy.special import ndtri  # slow import
 
-        asked, beyond = read_part(one, self.sets), outside(confidence, simultaneous)
+        asked, beyond = read_part(one, self.sets), share_outside(confidence, simultaneous)
         used = self._used(asked)
         distance = sum(cells(self.sizes, part) / (16 * v) for part, _, v in used)
         moved = sum(centred_norm(self.sizes, part) * 2.0 ** len(part) / k for part, k, _ in used)
@@ -162,13 +154,12 @@ class Marginals:
         return math.sqrt(math.fsum(parts))
 
     def _used(self, asked: Set) -> list[tuple[Set, int, int]]:
-        """The parts of a table, with their factor and variance."""
         noise = self.noise
         return [(part, *noise[part]) for part in subsets(asked) if part in noise]
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class LaplaceMarginals:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class LaplaceMarginals(TableMechanism):
     """All asked tables of counts over sets of attributes under pure DP.
 
     Use:        many tables over pairs or triples of attributes under pure DP; under zCDP `Marginals`; a single table,
@@ -188,12 +179,7 @@ class LaplaceMarginals:
     Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
     """
 
-    sizes: Sizes
-    sets: tuple[Set, ...]
     epsilon: Fraction
-    cells_per_unit: int
-
-    __repr__ = short_repr
 
     def __init__(
         self,
@@ -204,8 +190,8 @@ class LaplaceMarginals:
         epsilon: Number,
         cells_per_unit: int = 1,
     ) -> None:
-        set_tables(self, sizes, sets, ways, cells_per_unit)
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        self._set_tables(sizes, sets, ways, cells_per_unit)
+        self._set(epsilon=positive(epsilon, "epsilon"))
 
     @property
     def loss(self) -> Pure:
@@ -223,7 +209,6 @@ class LaplaceMarginals:
         return Laplace(epsilon=self.epsilon / len(self.measured), sensitivity=self.cells_per_unit)
 
     def release(self, counts: Mapping[Set, Any]) -> MarginalRelease:
-        """Noisy tables from the exact counts of the `measured` sets."""
         held = read_counts(counts, self.sizes, self.measured)
         noisy = {}
         for one, exact in held.items():  # counts are cut at 2^40 and noise at 2^62, so that their sum fits
@@ -231,18 +216,15 @@ class LaplaceMarginals:
         return MarginalRelease(_average(self.sizes, self.sets, noisy), self)
 
     def check(self) -> None:
-        """Raises Misconfigured if the noise is too large to be drawn."""
         self.noise.draw(0)
 
     def error(self, one: Iterable[int], confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability a cell of this table is off by at most this; known in advance."""
         kinds = _weights(self.sizes, self.sets, read_part(one, self.sets))
         weights, times = (np.array(side) for side in zip(*kinds, strict=True))
-        scale, beyond = float(self.noise.scale), outside(confidence, simultaneous)
+        scale, beyond = float(self.noise.scale), share_outside(confidence, simultaneous)
         return laplace_tail_bound(weights.astype(np.float64), scale, beyond, times.astype(np.int64))
 
     def standard_error(self, one: Iterable[int]) -> float:
-        """The standard deviation of a cell of this table."""
         kinds = _weights(self.sizes, self.sets, read_part(one, self.sets))
         return math.sqrt(math.fsum(times * weight**2 for weight, times in kinds) * self.noise.variance)
 
@@ -272,12 +254,6 @@ def _shares(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Fraction]:
 def _stretch(sizes: Sizes, part: Set) -> int:
     """t_B: the squared length of the contrasts of one record."""
     return math.prod(sizes[i] * (sizes[i] - 1) for i in part)
-
-
-def _roomy(table: Counts, stretch: int) -> Counts:
-    """The counts, cut, as Python integers if their contrasts could be too long; sizes decide, not data."""
-    cut = np.clip(table, -MOST_COUNT, MOST_COUNT)
-    return cut if stretch <= _SHORT else cut.astype(object)
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,11 @@ one vector of noisy prefix sums, so they agree with each other: a range is the d
 
     PrefixSums    zCDP; a square root of the summing matrix, Gaussian noise
     Ranges        pure DP; a tree of sums, Laplace noise, least squares
+
+Lemma (root). The lower triangle of ones, P, is the square of the lower triangular Toeplitz matrix with the entries
+binom(2k, k) / 4^k, the coefficients of (1 - t)^(-1/2). A is that root, times 2^20, rounded to whole numbers. Whatever A
+is, its longest column is known exactly and P A^-1 undoes it, so the rounding costs neither privacy nor bias.
+`ToeplitzCounter` measures the same.
 Checked by: tests/mechanisms/ranges/test_ranges.py
 """
 
@@ -19,18 +24,62 @@ from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from flint import fmpz_poly
 
 from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
-from lapwing.mechanisms.ranges.components import outside
-from lapwing.mechanisms.ranges.toeplitz import decoder, encode, product, squared_norm
+from lapwing.mechanisms.mechanism import FrozenValue, share_outside
 from lapwing.mechanisms.values import saturating_sum
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, positive
 from lapwing.privacy.loss import ZCDP, Pure
-from lapwing.privacy.phrases import short_repr
+
+_FINE = 1 << 20
+
+
+@lru_cache(maxsize=32)
+def coefficients(size: int) -> Integers:
+    """c_k = round(2^20 binom(2k, k) / 4^k), the first column of A."""
+    k = np.arange(1, size, dtype=np.float64)
+    root = np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
+    entries: Integers = np.rint(_FINE * root).astype(np.int64)
+    entries.flags.writeable = False
+    return entries
+
+
+@lru_cache(maxsize=32)
+def squared_norm(size: int) -> int:
+    """The squared length of the longest column of A, exactly."""
+    return sum(c * c for c in coefficients(size).tolist())
+
+
+@lru_cache(maxsize=32)
+def decoder(size: int) -> Floats:
+    """The first column of P A^-1: the power series 1 / ((1 - t) sum c_k t^k), by Newton's iteration."""
+    c, inverse = coefficients(size).astype(np.float64), np.array([1 / _FINE])
+    while inverse.size < size:
+        longer = min(2 * inverse.size, size)
+        rest = -product(product(c[:longer], inverse, longer), inverse, longer)
+        rest[: inverse.size] += 2 * inverse
+        inverse = rest
+    summed: Floats = np.cumsum(inverse)
+    summed.flags.writeable = False
+    return summed
+
+
+def encode(cells: Integers) -> list[int]:
+    """A x in whole numbers of any length."""
+    product = fmpz_poly(coefficients(cells.size).tolist()) * fmpz_poly(cells.tolist())
+    return [int(product[k]) for k in range(cells.size)]
+
+
+def product(a: Floats, b: Floats, terms: int) -> Floats:
+    """The first terms of the product of two power series."""
+    length = 1 << (a.size + b.size - 1).bit_length()
+    return np.fft.irfft(np.fft.rfft(a, length) * np.fft.rfft(b, length), length)[:terms]
+
 
 MOST_CELLS = 1 << 20
 _LARGEST = 1 << 62
@@ -50,15 +99,13 @@ class RangeMechanism(Protocol):
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RangeRelease:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RangeRelease(FrozenValue):
     """Noisy counts of every range of cells, all from one release. They may be negative; `cdf` is not."""
 
     sums: Floats
     """The sum of the first k cells, k = 0, ..., size."""
     mechanism: RangeMechanism
-
-    __repr__ = short_repr
 
     def range(self, low: int, high: int) -> float:
         """How many lie in the cells low, ..., high - 1."""
@@ -95,8 +142,8 @@ class RangeRelease:
         return shares
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PrefixSums:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PrefixSums(FrozenValue):
     """All prefix sums of a vector of counts under zCDP.
 
     Use:        a distribution function, quantiles or ranges under zCDP; under pure DP `Ranges`; a single range, its
@@ -120,12 +167,9 @@ class PrefixSums:
     cells_per_unit: int
     alike: ClassVar[bool] = False
 
-    __repr__ = short_repr
-
     def __init__(self, *, size: int, rho: Number, cells_per_unit: int = 1) -> None:
-        object.__setattr__(self, "size", read_size(size, "size"))
-        object.__setattr__(self, "rho", positive(rho, "rho"))
-        object.__setattr__(self, "cells_per_unit", count(cells_per_unit, "cells_per_unit"))
+        self._set(size=read_size(size, "size"), rho=positive(rho, "rho"))
+        self._set(cells_per_unit=count(cells_per_unit, "cells_per_unit"))
 
     @property
     def loss(self) -> ZCDP:
@@ -149,7 +193,7 @@ class PrefixSums:
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
         """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
-        return gaussian_tail_bound(self._weights(low, high), self.variance, outside(confidence, simultaneous))
+        return gaussian_tail_bound(self._weights(low, high), self.variance, share_outside(confidence, simultaneous))
 
     def standard_error(self, low: int, high: int) -> float:
         """The standard deviation of that count."""
@@ -179,8 +223,8 @@ class PrefixSums:
         return weights
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Ranges:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Ranges(FrozenValue):
     """All ranges of a vector of counts under pure DP.
 
     Use:        ranges, prefixes or quantiles of many cells under pure DP; up to about 40 cells it is the plain
@@ -209,15 +253,16 @@ class Ranges:
     """The size of a block on each level, from 1 upwards."""
     alike: ClassVar[bool] = True
 
-    __repr__ = short_repr
-
     def __init__(self, *, size: int, epsilon: Number, cells_per_unit: int = 1, fanout: int | None = None) -> None:
         cells = read_size(size, "size")
-        object.__setattr__(self, "size", cells)
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "cells_per_unit", count(cells_per_unit, "cells_per_unit"))
-        blocks = _best_blocks(cells) if fanout is None else _powers(count(fanout, "fanout", least=2), cells)
-        object.__setattr__(self, "blocks", blocks)
+        self._set(size=cells, epsilon=positive(epsilon, "epsilon"))
+        self._set(cells_per_unit=count(cells_per_unit, "cells_per_unit"))
+        blocks = _best_blocks(cells)
+        if fanout is not None:
+            base, blocks = count(fanout, "fanout", least=2), (1,)
+            while blocks[-1] * base < cells:
+                blocks = (*blocks, blocks[-1] * base)
+        self._set(blocks=blocks)
 
     @property
     def loss(self) -> Pure:
@@ -230,7 +275,6 @@ class Ranges:
         return Laplace(epsilon=self.epsilon / len(self.blocks), sensitivity=self.cells_per_unit)
 
     def check(self) -> None:
-        """Raises Misconfigured if the noise is too large to be drawn."""
         self.noise.draw(0)
 
     def release(self, counts: Any) -> RangeRelease:
@@ -249,21 +293,19 @@ class Ranges:
         return RangeRelease(_freeze(np.cumsum(estimate)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        """With this probability the count of cells low, ..., high - 1 is off by at most this; known in advance."""
-        return laplace_tail_bound(self._weights(low, high), float(self.noise.scale), outside(confidence, simultaneous))
+        return laplace_tail_bound(
+            self._weights(low, high), float(self.noise.scale), share_outside(confidence, simultaneous)
+        )
 
     def standard_error(self, low: int, high: int) -> float:
-        """The standard deviation of that count."""
         return math.sqrt(float((self._weights(low, high) ** 2).sum()) * self.noise.variance)
 
     @property
     def prefix_rmse(self) -> float:
-        """The root of the mean variance of all prefixes."""
         return math.sqrt(self.noise.variance) * _tree_rmse(self.size, self.blocks)[0]
 
     @property
     def range_rmse(self) -> float:
-        """The root of the mean variance of all ranges."""
         return math.sqrt(self.noise.variance) * _tree_rmse(self.size, self.blocks)[1]
 
     def _weights(self, low: int, high: int) -> Floats:
@@ -276,7 +318,6 @@ class Ranges:
 
 
 def read_size(value: object, name: str) -> int:
-    """Reads a number of cells or of steps."""
     size = count(value, name)
     if size > MOST_CELLS:
         raise Misconfigured(f"`{name}` is {size}; at most {MOST_CELLS} are supported. Merge neighbouring ones.")
@@ -301,13 +342,6 @@ def _best_blocks(size: int) -> tuple[int, ...]:
         trees.append(tuple(fanout**j for j in range(levels)))
     fitting = [tree for tree in trees if tree[-1] < size or tree == (1,)]
     return min(fitting, key=lambda tree: len(tree) * _tree_rmse(size, tree)[1])
-
-
-def _powers(fanout: int, size: int) -> tuple[int, ...]:
-    blocks = [1]
-    while blocks[-1] * fanout < size:
-        blocks.append(blocks[-1] * fanout)
-    return tuple(blocks)
 
 
 @lru_cache(maxsize=256)

@@ -7,25 +7,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
-from lapwing.errors import Misconfigured
-from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
-from lapwing.mechanisms.sparse.margin import margin
-from lapwing.mechanisms.sparse.sparse_run import Run
-from lapwing.numbers import Enclosure, Number, count, exact, flag, ordinary, positive
-from lapwing.privacy.loss import Pure
+from lapwing.mechanisms.mechanism import read_monotone
+from lapwing.mechanisms.sparse.crossing import Crossing, Ticks, margin
+from lapwing.mechanisms.sparse.sparse_run import SparseVector
+from lapwing.numbers import Number, count, exact, ordinary, positive
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
-from lapwing.privacy.phrases import short_repr
 
 _LOG_BETA = math.log(0.05)  # shift and ratio are best for a confidence of 95 %
 _STEPS = 8  # towards the ratio, which barely moves after two
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class GeometricSparse:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class GeometricSparse(SparseVector):
     """Reports which of many values are above a threshold, with less noise than the textbook.
 
     Use:        for questions that come one after another, most of them below; the best sparse vector here. If all
@@ -54,20 +50,12 @@ class GeometricSparse:
     Checked by: tests/mechanisms/sparse/test_geometric.py
     """
 
-    threshold: Fraction
-    epsilon: Fraction
-    answers: int
     queries: int
-    sensitivity: Fraction
+    """How many you expect. It sets the shift only; the guarantee holds for any number."""
     monotone: bool
     neighbours: Neighbours
-    reals: bool
     ratio: Fraction
     shift: Fraction
-    crossing: Crossing = field(repr=False, compare=False)
-    """The comparison in whole numbers, with its noise."""
-
-    __repr__ = short_repr
 
     def __init__(
         self,
@@ -83,30 +71,13 @@ class GeometricSparse:
         ratio: Number | None = None,
         shift: Number | None = None,
     ) -> None:
-        object.__setattr__(self, "threshold", exact(threshold, "threshold"))
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "answers", count(answers, "answers"))
-        object.__setattr__(self, "queries", count(queries, "queries"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
-        object.__setattr__(self, "monotone", flag(monotone, "monotone"))
-        object.__setattr__(self, "neighbours", read_neighbours(neighbours))
-        object.__setattr__(self, "reals", flag(reals, "reals"))
-        _require_relation(neighbours, self.monotone)
-        object.__setattr__(self, "ratio", self._best_ratio() if ratio is None else positive(ratio, "ratio"))
-        object.__setattr__(self, "shift", self._best_shift() if shift is None else exact(shift, "shift"))
+        self._read(threshold, epsilon, answers, sensitivity, reals)
+        self._set(queries=count(queries, "queries"), neighbours=read_neighbours(neighbours))
+        self._set(monotone=read_monotone(monotone, neighbours))
+        self._set(ratio=self._best_ratio() if ratio is None else positive(ratio, "ratio"))
+        self._set(shift=self._best_shift() if shift is None else exact(shift, "shift"))
         ordinary(1 + abs(self.shift), "shift")
-        object.__setattr__(self, "crossing", self._crossing())
-
-    def start(self) -> Run:
-        """A run: ask it `above(value)` for one value after another. Every start costs `loss`.
-
-        `queries` is the number you expect. It sets the shift only; the guarantee holds for any number.
-        """
-        return Run(self.crossing, self.loss)
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
+        self._set(crossing=self._crossing())
 
     @property
     def split(self) -> tuple[Fraction, Fraction]:
@@ -118,10 +89,6 @@ class GeometricSparse:
     def scales(self) -> tuple[Fraction, Fraction]:
         """The noise scales of the threshold and of the questions."""
         return self._scales(self.sensitivity)
-
-    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
-        """Proven bounds of the probability of every list of answers to these values."""
-        return self.crossing.law(values)
 
     def error(self, confidence: Number = 0.95, *, queries: int | None = None) -> int | float:
         """The least a for which, with this probability, all answers are right if no value is within a of the threshold.
@@ -170,11 +137,3 @@ class GeometricSparse:
         v = s1 * Fraction(math.log(aboves) - _LOG_BETA)
         unit = min(s1, s2) / 64 if self.reals else Fraction(1)
         return round((u - v) / (2 * unit)) * unit
-
-
-def _require_relation(neighbours: object, monotone: bool) -> None:
-    if monotone and neighbours is Neighbours.CHANGE_ONE:
-        raise Misconfigured(
-            "`monotone` is True under Neighbours.CHANGE_ONE; a change takes one unit away and adds another, so it may "
-            "lower one value and raise another. Leave monotone=False, or use Neighbours.ADD_OR_REMOVE."
-        )

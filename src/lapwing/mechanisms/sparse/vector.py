@@ -8,22 +8,19 @@ are the negative controls of the tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from lapwing.mechanisms.additive.laplace import Laplace
+from lapwing.mechanisms.mechanism import PureMechanism
 from lapwing.mechanisms.scores import nearest
-from lapwing.mechanisms.sparse.crossing import AboveAnswers, Crossing, Ticks
-from lapwing.mechanisms.sparse.margin import margin
-from lapwing.mechanisms.sparse.sparse_run import NumericRun, Run
-from lapwing.numbers import Enclosure, Number, count, exact, flag, inside_unit, positive
-from lapwing.privacy.loss import Pure
-from lapwing.privacy.phrases import short_repr
+from lapwing.mechanisms.sparse.crossing import Crossing, Ticks, margin
+from lapwing.mechanisms.sparse.sparse_run import NumericRun, SparseVector
+from lapwing.numbers import Number, count, inside_unit
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Sparse:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Sparse(SparseVector):
     """Reports which of many values are above a threshold, until `answers` of them were.
 
     Use:        for questions that come one after another, most of them below: belows are free, only aboves are paid.
@@ -31,7 +28,7 @@ class Sparse:
                 PermuteAndFlip.
     Law:        "above" exactly if q + N >= threshold + R, N of discrete Laplace law with scale 4 answers sensitivity /
                 epsilon, fresh for every question; R with half that scale, fresh at the start and after every "above".
-                With reals=True all values are first rounded to a fine grid (grid.py) and the noise lives there.
+                With reals=True all values are first rounded to a fine grid (values.py) and the noise lives there.
     Guarantee:  pure DP with epsilon for all answers together, whatever the number of belows, for all values that move
                 by at most sensitivity each, even if questions depend on earlier answers.
     Error:      `error` gives the margin that makes all answers right, exactly. `textbook_error` is Theorem 3.26 of
@@ -45,37 +42,11 @@ class Sparse:
     Checked by: tests/mechanisms/sparse/test_vector.py
     """
 
-    threshold: Fraction
-    epsilon: Fraction
-    answers: int
-    sensitivity: Fraction
-    reals: bool
-    crossing: Crossing = field(repr=False, compare=False)
-    """The comparison in whole numbers, with its noise."""
-
-    __repr__ = short_repr
-
     def __init__(
         self, *, threshold: Number, epsilon: Number, answers: int, sensitivity: Number = 1, reals: bool = False
     ) -> None:
-        object.__setattr__(self, "threshold", exact(threshold, "threshold"))
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "answers", count(answers, "answers"))
-        object.__setattr__(self, "sensitivity", positive(sensitivity, "sensitivity"))
-        object.__setattr__(self, "reals", flag(reals, "reals"))
-        object.__setattr__(self, "crossing", self._crossing())
-
-    def start(self) -> Run:
-        """A run: ask it `above(value)` for one value after another. Every start costs `loss`."""
-        return Run(self.crossing, self.loss)
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
-
-    def law(self, values: Sequence[Number]) -> dict[AboveAnswers, Enclosure]:
-        """Proven bounds of the probability of every list of answers to these values."""
-        return self.crossing.law(values)
+        self._read(threshold, epsilon, answers, sensitivity, reals)
+        self._set(crossing=self._crossing())
 
     def error(self, confidence: Number = 0.95, *, queries: int) -> int | float:
         """The least a for which, with this probability, all answers are right if no value is within a of the threshold.
@@ -107,7 +78,7 @@ class Sparse:
         )
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class AboveThreshold(Sparse):
     """Finds the first of many values that is above a threshold.
 
@@ -123,14 +94,12 @@ class AboveThreshold(Sparse):
     Checked by: tests/mechanisms/sparse/test_vector.py
     """
 
-    __repr__ = short_repr
-
     def __init__(self, *, threshold: Number, epsilon: Number, sensitivity: Number = 1, reals: bool = False) -> None:
         Sparse.__init__(self, threshold=threshold, epsilon=epsilon, answers=1, sensitivity=sensitivity, reals=reals)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class NumericSparse:
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class NumericSparse(PureMechanism):
     """Reports which of many values are above a threshold, and releases those values with noise.
 
     Use:        as Sparse, when you also need the values above the threshold. If you need them later, or only some,
@@ -159,8 +128,6 @@ class NumericSparse:
     noise: Laplace = field(repr=False, compare=False)
     """What each released value gets, in ticks of the test: whole numbers, or grid steps for reals."""
 
-    __repr__ = short_repr
-
     def __init__(
         self,
         *,
@@ -172,19 +139,15 @@ class NumericSparse:
         share: Number = Fraction(1, 9),
     ) -> None:
         whole = Sparse(threshold=threshold, epsilon=epsilon, answers=answers, sensitivity=sensitivity, reals=reals)
-        for name in ("threshold", "epsilon", "answers", "sensitivity", "reals"):
-            object.__setattr__(self, name, getattr(whole, name))
-        object.__setattr__(self, "share", inside_unit(share, "share"))
-        object.__setattr__(self, "test", self._test())
-        object.__setattr__(self, "noise", self._noise())
+        terms = {name: getattr(whole, name) for name in ("threshold", "epsilon", "answers", "sensitivity", "reals")}
+        part = inside_unit(share, "share")
+        test = Sparse(**terms | {"epsilon": (1 - part) * whole.epsilon})
+        each = Laplace(epsilon=part * whole.epsilon / whole.answers, sensitivity=test.crossing.ticks.sensitivity)
+        self._set(**terms, share=part, test=test, noise=each)
 
     def start(self) -> NumericRun:
         """A run: ask it `answer(value)` for one value after another. Every start costs `loss`."""
         return NumericRun(self.test.crossing, self.noise, self.loss)
-
-    @property
-    def loss(self) -> Pure:
-        return Pure(self.epsilon)
 
     def error(self, confidence: Number = 0.95, *, queries: int) -> int | float:
         """The margin of the test: see Sparse.error."""
@@ -201,16 +164,3 @@ class NumericSparse:
         beta = (1 - inside_unit(confidence, "confidence")) / 2
         scale = nearest(self.answers * self.sensitivity / (self.share * self.epsilon))
         return max(self.test.textbook_error(1 - beta, queries=queries), scale * math.log(self.answers / beta))
-
-    def _test(self) -> Sparse:
-        return Sparse(
-            threshold=self.threshold,
-            epsilon=(1 - self.share) * self.epsilon,
-            answers=self.answers,
-            sensitivity=self.sensitivity,
-            reals=self.reals,
-        )
-
-    def _noise(self) -> Laplace:
-        each = self.share * self.epsilon / self.answers
-        return Laplace(epsilon=each, sensitivity=self.test.crossing.ticks.sensitivity)

@@ -92,9 +92,8 @@ def compose_fixed(losses: Iterable[object], *, step: Number | None = None) -> Co
 
     A release is a PrivacyLoss, a mechanism, or a loss such as `laplace.loss`, which counts as the worst release that
     has it: `compose_fixed([laplace] * 50)` is at least as tight as `compose_fixed([laplace.loss] * 50)`.
-    Losses are rounded to multiples of `step`. If it divides all of them, the only error is in the last digits; that is
-    the default where such a number is known and the grid stays small. Otherwise it is a power of two with about 16,384
-    cells.
+    Losses are rounded to multiples of `step`. If it divides all of them, only the last digits err; that is the default
+    where such a number is known and the grid stays small. Otherwise it is a power of two with about 16,384 cells.
     Error: with n releases each bound of epsilon is off by at most n step, and each delta by n 2^-68 more: no loss moves
     by more than a step, and that much is rounded or cut. Few releases at a small delta come near n step; 100 or 1,000
     Laplace, Gaussian or worst releases stayed within 3 n step^2 from above, on four grids and at three deltas.
@@ -169,35 +168,28 @@ class Curve:
     def points(self) -> tuple[tuple[float, float], ...]:
         ends = [*self.tails[1:], 0]
         pairs = zip(self.tails, ends, strict=True)
-        finite = (
-            (float((self.first + i) * self.step), (here - next_) / _SCALE) for i, (here, next_) in enumerate(pairs)
-        )
+        finite = ((float(i * self.step), (a - b) / _SCALE) for i, (a, b) in enumerate(pairs, self.first))
         return (*finite, *([(math.inf, self.infinite / _SCALE)] if self.infinite else []))
 
 
 def _curve(times: Repeats, step: Fraction, *, up: bool) -> Curve:
-    grid = LossGrid(step)
-    if up:
-        measures = [from_above(highest(loss.pairs), grid) ** n for loss, n in times]
-    else:
-        measures = [from_below(lowest(loss.pairs), grid) ** n for loss, n in times]
+    grid, masses, measure = LossGrid(step), highest if up else lowest, from_above if up else from_below
+    measures = [measure(masses(loss.pairs), grid) ** n for loss, n in times]
     return Curve.of(product(measures, up=up), step)
 
 
 def _count_each(losses: Iterable[object]) -> Repeats:
     """How often each loss occurs. A long list of the same object is hashed once."""
     listed = list(losses)
-    known = {key: PrivacyLoss.of(loss) for key, loss in {id(loss): loss for loss in listed}.items()}
-    times = dict[PrivacyLoss, list[int]]()
+    objects, times = {id(loss): loss for loss in listed}, Counter[PrivacyLoss]()
     for key, n in Counter(map(id, listed)).items():
-        times.setdefault(known[key], []).append(n)
-    return [(loss, sum(numbers)) for loss, numbers in times.items()]
+        times[PrivacyLoss.of(objects[key])] += n
+    return list(times.items())
 
 
 def _is_symmetric(loss: PrivacyLoss) -> bool:
     """Whether both orders of the neighbours have the same losses with the same probabilities."""
-    there, back = (Counter(_digits(pair) for pair in pairs) for pairs in (loss.pairs, loss.reversed.pairs))
-    return dict(there) == dict(back)
+    return Counter(map(_digits, loss.pairs)) == Counter(map(_digits, loss.reversed.pairs))
 
 
 def _digits(pair: OutcomePair) -> tuple[int, ...]:

@@ -11,10 +11,9 @@ From below. Every q is first made smaller by a share 2^-64, so that losses on th
 `NUDGE` says how to undo it. All outcomes of one cell [x_j, x_(j+1)) are merged to one. Then what was left of the cell
 before and a part of this cell are merged, such that their joint ratio is x_j or a little more, and the rest of this
 cell is left for the next. Merging is post-processing, so f falls. What finds no partner goes down to the grid. Less
-mass, or a smaller loss, lower f too.
-Tails of less than 2^-70 are cut after every product, to the safe side: from above they become infinite, or move up to
-the rest; from below they are dropped, or move down to the rest.
-Checked by: tests/privacy/analysis/test_composition.py
+mass, or a smaller loss, lower f too. Tails of less than 2^-70 are cut after every product, to the safe side: from above
+they become infinite, or move up to the rest; from below they are dropped, or move down to the rest. Checked by:
+tests/privacy/analysis/test_composition.py
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class LossMeasure:
 
 
 def nothing(*, up: bool) -> LossMeasure:
-    """No release: no loss."""
+    """The loss of no release."""
     return LossMeasure(0, (_UNIT,), 0, up)
 
 
@@ -83,8 +82,8 @@ def product(measures: Iterable[LossMeasure], *, up: bool) -> LossMeasure:
     heap = [(len(measure.finite), i, measure) for i, measure in enumerate(measures)]
     heapify(heap)
     while len(heap) > 1:
-        (_, i, one), (_, _, other) = heappop(heap), heappop(heap)
-        both = one * other
+        (_, i, first), (_, _, second) = heappop(heap), heappop(heap)
+        both = first * second
         heappush(heap, (len(both.finite), i, both))
     return heap[0][2] if heap else nothing(up=up)
 
@@ -121,18 +120,18 @@ def from_below(atoms: Iterable[Atom], grid: LossGrid) -> LossMeasure:
     power = grid.power
     cells, infinite = _cells(atoms, grid.step, power)
     masses: dict[int, int] = defaultdict(int)
-    p_left, q_left, place = Fraction(0), Fraction(0), 0
+    p_left, q_left, cell = Fraction(0), Fraction(0), 0
     for j, (p, q) in sorted(cells.items()):
-        if place != j - 1:
-            masses[place] += math.floor(p_left * _UNIT)
+        if cell != j - 1:
+            masses[cell] += math.floor(p_left * _UNIT)
             p_left = q_left = Fraction(0)
         x = power(j)[1]
         need, have = max(x * q_left - p_left, Fraction(0)), p - x * q
         taken, kept = _shares(need, have)
         masses[j] += math.floor((kept * p_left + taken * p) * _UNIT)
         masses[j - 1] += math.floor((1 - kept) * p_left * _UNIT)
-        p_left, q_left, place = (1 - taken) * p, (1 - taken) * q, j
-    masses[place] += math.floor(p_left * _UNIT)
+        p_left, q_left, cell = (1 - taken) * p, (1 - taken) * q, j
+    masses[cell] += math.floor(p_left * _UNIT)
     return _gather(masses, infinite, up=False)
 
 
@@ -185,11 +184,11 @@ def _trim(first: int, finite: list[int], infinite: int, *, up: bool) -> LossMeas
 
 
 def _light(masses: list[int]) -> tuple[int, int]:
-    """How many of the first masses stay together within the tail that is cut, and what they add up to."""
+    """How many of the first masses fit together into the tail that is cut, and their sum."""
     total = 0
-    for place, mass in enumerate(masses):
+    for number, mass in enumerate(masses):
         if total + mass > _TAIL:
-            return place, total
+            return number, total
         total += mass
     return len(masses), total
 

@@ -1,4 +1,4 @@
-"""The privacy-loss distribution: how much an output reveals, and how often.
+"""The privacy-loss distribution: how much outputs reveal, and how often.
 
 Laws of the integer mechanisms, for two values that differ by `shift`:
     Laplace.  P[z] = c r^|z|, Q[z] = c r^|z - shift|, r = e^(-1 / scale). All z <= 0 have the same loss, and so have all
@@ -53,7 +53,7 @@ from lapwing.privacy.analysis.profile import (
     short,
     swap,
 )
-from lapwing.privacy.loss import ZCDP, Approximate, BoundedRange, Pure
+from lapwing.privacy.loss import ZCDP, Approximate, BoundedRange, Pure, set_fields
 
 _MOST_OUTCOMES = 1 << 16
 _EXTENT = 14  # sigmas to both sides of a Gaussian law
@@ -81,7 +81,7 @@ class PrivacyLoss:
     lattice: Fraction | None
 
     def __init__(self, p: Law, q: Law) -> None:
-        _set(self, read_pairs(p, q), None)
+        set_fields(self, pairs=read_pairs(p, q), lattice=None)
 
     @staticmethod
     def laplace(*, scale: Number, shift: int = 1) -> PrivacyLoss:
@@ -104,7 +104,7 @@ class PrivacyLoss:
     def worst(*, epsilon: Number, delta: Number = 0) -> PrivacyLoss:
         """Of the worst mechanism with this guarantee: no (epsilon, delta)-DP mechanism loses more."""
         size, exact_delta = nonnegative(epsilon, "epsilon"), below_one(delta, "delta")
-        often, rarely = (enclose(partial(_answer, sign * size)) for sign in (1, -1))
+        often, rarely = (enclose(lambda x=x: 1 / (1 + ball(x).exp())) for x in (-size, size))  # type: ignore[misc]
         kept = [((1 - exact_delta) * low, (1 - exact_delta) * high) for low, high in (often, rarely)]
         return _of(read_pairs([exact_delta, *kept, 0], [0, *kept[::-1], exact_delta]), size or None)
 
@@ -120,8 +120,7 @@ class PrivacyLoss:
             return own
         match getattr(release, "loss", release):
             case Pure() | BoundedRange() | Approximate() as loss:
-                known = loss.to_approximate(loss.delta if isinstance(loss, Approximate) else 0)
-                return PrivacyLoss.worst(epsilon=known.epsilon, delta=known.delta)
+                return PrivacyLoss.worst(epsilon=loss.epsilon, delta=loss.delta)
             case ZCDP():
                 raise Misconfigured(
                     "a zCDP loss does not say how likely each loss is. Pass the mechanism itself, for example "
@@ -204,17 +203,8 @@ class PrivacyLoss:
 
 def _of(pairs: tuple[OutcomePair, ...], lattice: Fraction | None) -> PrivacyLoss:
     loss = object.__new__(PrivacyLoss)
-    _set(loss, pairs, lattice)
+    set_fields(loss, pairs=pairs, lattice=lattice)
     return loss
-
-
-def _set(loss: PrivacyLoss, pairs: tuple[OutcomePair, ...], lattice: Fraction | None) -> None:
-    object.__setattr__(loss, "pairs", pairs)
-    object.__setattr__(loss, "lattice", lattice)
-
-
-def _answer(exponent: Fraction) -> arb:
-    return 1 / (1 + ball(-exponent).exp())
 
 
 def _laplace(scale: Fraction, shift: int) -> list[Enclosure]:

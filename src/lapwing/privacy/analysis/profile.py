@@ -1,4 +1,4 @@
-"""How distinguishable two laws are: the tightest delta for each epsilon, and the tightest epsilon for each delta.
+"""The privacy profile of two laws: the tightest delta for each epsilon, and the tightest epsilon for each delta.
 
 P and Q are the laws of a finite mechanism's output on two neighbours. With x = e^epsilon, the hockey-stick divergence
     f(x) = sum over outcomes y of max(0, P(y) - x Q(y))
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -53,10 +54,8 @@ def tightest_delta(p: Law, q: Law, epsilon: Number, *, one_way: bool = False) ->
 
     The definition covers both orders of the neighbours; `one_way` checks only P[S] <= e^epsilon Q[S] + delta.
     """
-    pairs, size = read_pairs(p, q), nonnegative(epsilon, "epsilon")
-    ways = [pairs] if flag(one_way, "one_way") else [pairs, swap(pairs)]
-    worst = max(hockey_stick(highest(way), size)[1] for way in ways)
-    return Fraction(short(worst, up=True))
+    orders, size = _orders(p, q, one_way), nonnegative(epsilon, "epsilon")
+    return Fraction(short(max(hockey_stick(highest(pairs), size)[1] for pairs in orders), up=True))
 
 
 def tightest_epsilon(p: Law, q: Law, delta: Number = 0, *, one_way: bool = False) -> Amount:
@@ -64,9 +63,13 @@ def tightest_epsilon(p: Law, q: Law, delta: Number = 0, *, one_way: bool = False
 
     Infinite (math.inf) if outcomes that only one of the two can give have more than delta.
     """
-    pairs, exact_delta = read_pairs(p, q), below_one(delta, "delta")
-    ways = [pairs] if flag(one_way, "one_way") else [pairs, swap(pairs)]
-    return short(max(inverse(highest(way), exact_delta)[1] for way in ways), up=True)
+    orders, exact_delta = _orders(p, q, one_way), below_one(delta, "delta")
+    return short(max(inverse(highest(pairs), exact_delta)[1] for pairs in orders), up=True)
+
+
+def _orders(p: Law, q: Law, one_way: bool) -> list[tuple[OutcomePair, ...]]:
+    pairs = read_pairs(p, q)
+    return [pairs] if flag(one_way, "one_way") else [pairs, swap(pairs)]
 
 
 def read_pairs(p: Law, q: Law) -> tuple[OutcomePair, ...]:
@@ -169,13 +172,13 @@ def _as_list(law: object, name: str) -> list[Any]:
 def _bounds(chance: object, name: str) -> Enclosure:
     """Reads one probability. Bounds that are not exact keep 192 significant bits, rounded outward."""
     ends = chance if isinstance(chance, tuple) and len(chance) == 2 else (chance, chance)
-    try:
+    with suppress(Misconfigured):  # its message shows the value
         low, high = (nonnegative(end, name) for end in ends)
-    except Misconfigured:
-        raise _unreadable(name) from None  # the first message shows the value
-    if low > high:
-        raise _unreadable(name)
-    return (low, high) if low == high else (_cut(low, up=False), _cut(high, up=True))
+        if low <= high:
+            return (low, high) if low == high else (_cut(low, up=False), _cut(high, up=True))
+    raise Misconfigured(
+        f"`{name}` holds something that is not a probability. Pass numbers of at least 0, or bounds (low, high)."
+    )
 
 
 def _cut(value: Fraction, *, up: bool) -> Fraction:
@@ -183,9 +186,3 @@ def _cut(value: Fraction, *, up: bool) -> Fraction:
     shift = _BITS + below.bit_length() - above.bit_length()
     above, below = above << max(0, shift), below << max(0, -shift)
     return Fraction(-(-above // below) if up else above // below) / Fraction(2) ** shift
-
-
-def _unreadable(name: str) -> Misconfigured:
-    return Misconfigured(
-        f"`{name}` holds something that is not a probability. Pass numbers of at least 0, or bounds (low, high)."
-    )

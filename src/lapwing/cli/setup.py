@@ -1,0 +1,155 @@
+"""What a steward declares first, asked column by column: in the terminal, or on a page (setup_page.py).
+
+Nothing is proposed from values: only names and types of columns are read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lapwing.cli.draft import quote_toml
+from lapwing.cli.options import read_number
+from lapwing.curator.settings import ROW, Settings, read_settings
+from lapwing.errors import LapwingError, Misconfigured
+from lapwing.expressions.types import Type
+
+if TYPE_CHECKING:
+    from lapwing.expressions.table import Table
+
+NUMBERS = (Type.INTEGER, Type.REAL)
+LISTED = (Type.TEXT, Type.INTEGER)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """What is declared of one column, as it was typed."""
+
+    type: str
+    bounds: str = ""
+    """Two numbers, such as "0, 120"."""
+    values: str = ""
+    """Public values, with commas between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is declared of one file."""
+
+    data: Path
+    unit: str = ""
+    epsilon: str = "1"
+    delta: str = "0"
+    rows_per_unit: str = ""
+    groups_per_unit: str = ""
+    columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
+
+    def toml(self, file: Path) -> str:
+        """The text of a lapwing.toml with these facts."""
+        epsilon, delta = read_number(self.epsilon, "epsilon"), read_number(self.delta, "delta")
+        lines = ["# What is protected and what may be asked.", "", "[budget]", f"epsilon = {epsilon}"]
+        lines += [f"delta = {delta}"] if delta else []
+        name = quote_toml(self.data.stem)
+        source = os.path.relpath(self.data.resolve(), file.resolve().parent)
+        lines += ["", f"[tables.{name}]", f"source = {quote_toml(source)}", f"unit = {quote_toml(self.unit)}"]
+        for limit in ("rows_per_unit", "groups_per_unit"):
+            given = getattr(self, limit)
+            lines += [f"{limit} = {_whole(given, limit)}"] if given and self.unit != ROW else []
+        lines += ['version = "1"', "", f"[tables.{name}.columns]"]
+        return "\n".join([*lines, *(_column(name, facts) for name, facts in self.columns.items()), ""])
+
+
+def check_text(text: str, file: Path) -> Settings:
+    """The settings that a text declares; raises Misconfigured. Nothing is left behind."""
+    draft = file.with_name(f".{file.name}.draft")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        return read_settings(draft)
+    except LapwingError as error:
+        raise Misconfigured(str(error).replace(str(draft), str(file))) from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: str | None, delta: str) -> Facts:
+    """Asks in the terminal what is not given; Enter skips."""
+    names = ", ".join(types)
+    while unit is None or (unit != ROW and unit.lower() not in (name.lower() for name in types)):
+        unit = typer.prompt(f'Which column identifies a person? ({names}; or "row" if every row is another person)')
+    unit = next((name for name in types if name.lower() == unit.lower()), unit)
+    epsilon = epsilon or typer.prompt("How much may ever leak about one person (epsilon)?", default="1")
+    rows = groups = ""
+    if unit != ROW:
+        rows = _prompt("At most how many rows of one person count in one group? Needed for COUNT(*) and SUM")
+        groups = _prompt("In at most how many groups is one person? Needed to keep noise small in GROUP BY")
+    columns = {name: ColumnFacts(kind.value) for name, kind in types.items()}
+    for name, kind in types.items():
+        if name != unit:
+            bounds = _prompt(f"{name} ({kind.value}): public bounds, such as 0, 120") if kind in NUMBERS else ""
+            listed = kind in LISTED and not bounds
+            values = _prompt(f"{name} ({kind.value}): public values to group by, such as F, M") if listed else ""
+            columns[name] = ColumnFacts(kind.value, bounds, values)
+    return Facts(data, unit, epsilon, delta, rows, groups, columns)
+
+
+def first_questions(table: Table) -> list[str]:
+    """Three questions that these facts answer."""
+    name = table.name if table.name.isidentifier() else f'"{table.name}"'
+    counted = "COUNT(*)" if table.row_limit is not None else f"COUNT(DISTINCT {_quoted(table.unit or '')})"
+    questions = [f"SELECT {counted} AS n FROM {name}"]
+    keys = [f.name for f in table.fields if f.values and f.name != table.unit]
+    means = [f.name for f in table.fields if f.bounds is not None and f.name != table.unit]
+    questions += [f"SELECT {_quoted(key)}, {counted} AS n FROM {name} GROUP BY {_quoted(key)}" for key in keys[:1]]
+    if table.row_limit is not None:
+        questions += [f"SELECT AVG({_quoted(column)}) AS mean FROM {name}" for column in means[:1]]
+    return questions
+
+
+def _prompt(question: str) -> str:
+    return str(typer.prompt(f"{question} (Enter to skip)", default="", show_default=False)).strip()
+
+
+def _column(name: str, facts: ColumnFacts) -> str:
+    said = [f'type = "{facts.type}"']
+    if facts.bounds:
+        said.append(f"bounds = [{', '.join(str(_number(part)) for part in _parts(facts.bounds))}]")
+    if facts.values:
+        texts = facts.type == Type.TEXT.value
+        said.append(
+            f"values = [{', '.join(quote_toml(v) if texts else str(_number(v)) for v in _parts(facts.values))}]"
+        )
+    return f"{quote_toml(name)} = {{ {', '.join(said)} }}"
+
+
+def _parts(text: str) -> Iterator[str]:
+    return (part.strip() for part in text.strip("[] ").split(",") if part.strip())
+
+
+def _number(text: str) -> Decimal:
+    number: Decimal = read_number(text, "bounds")
+    return number
+
+
+def _whole(text: str, name: str) -> int:
+    if not text.strip().isdigit():
+        raise Misconfigured(f"`{name}` is {text!r}; it must be a whole number, such as 5.")
+    return int(text)
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+
+
+def facts_from(data: Path, told: Mapping[str, Any]) -> Facts:
+    """The facts of a filled form."""
+    columns = {name: ColumnFacts(**facts) for name, facts in told["columns"].items()}
+    return Facts(data, **{name: str(told[name]) for name in _FORM}, columns=columns)
+
+
+_FORM = ("unit", "epsilon", "delta", "rows_per_unit", "groups_per_unit")

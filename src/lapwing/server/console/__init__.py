@@ -1,0 +1,1 @@
+"""The pages of `lapwing serve`: for analysts, stewards and auditors."""

@@ -1,0 +1,150 @@
+"""From the text of a statement to one tree, in DuckDB's meaning. sqlglot only parses.
+
+Other names of aggregates, in the dialect and in others, become the usual ones. A quantile is approximate here under
+every name, so QUANTILE, QUANTILE_DISC and APPROX_QUANTILE are QUANTILE_CONT.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import lru_cache
+from itertools import islice
+from typing import NoReturn
+
+from sqlglot import TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from lapwing.errors import Code, Refused
+from lapwing.expressions.refusal import refuse
+from lapwing.quiet import quiet
+from lapwing.sql.precedence import bind, check_is, check_spellings, read_top
+from lapwing.sql.refusals import DIALECT
+
+MOST_CHARACTERS = 50_000
+MOST_PARTS = 5_000
+_LEAST_PARTS = {
+    TokenType.SELECT: 2,  # with its FROM, or the query around it
+    **dict.fromkeys((TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING), 1),
+    **dict.fromkeys((TokenType.STAR, TokenType.ALIAS), 1),
+}
+"""How many nodes of the tree a token stands for at least."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+ALIASES: dict[str, type[exp.Expr]] = {
+    "mean": exp.Avg,
+    "favg": exp.Avg,
+    "fsum": exp.Sum,
+    "kahan_sum": exp.Sum,
+    "sumkahan": exp.Sum,
+    "sum_no_overflow": exp.Sum,
+    "var": exp.Variance,
+    "varp": exp.VariancePop,
+    "std": exp.Stddev,
+    "stdevp": exp.StddevPop,
+    "count_big": exp.Count,
+}
+"""Functions of one argument that the parser has no class for, by name."""
+
+_QUANTILES: dict[type[exp.Expr], str] = {
+    exp.Quantile: "quantile",
+    exp.ApproxQuantile: "quantile",
+    exp.PercentileDisc: "expression",
+}
+
+
+_GROUPINGS = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping_sets"}
+
+
+def parse(text: str) -> exp.Expr:
+    """The one statement of a text, as the parser has it; raises Refused.
+
+    A question that is refused is read several times, so the last ones are remembered. Nothing may change the tree.
+    """
+    parsed = _parsed(text)
+    return refuse(*parsed) if isinstance(parsed, tuple) else parsed
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> exp.Expr | tuple[Code, str, str, str]:
+    try:
+        return _parse(text)
+    except Refused as error:
+        return error.code, error.part, error.why, error.instead
+
+
+def _parse(text: str) -> exp.Expr:
+    if _SURROGATE.search(text, 0, MOST_CHARACTERS):
+        refuse("unreadable-characters", "the question", "it contains invalid characters.", "Use plain Unicode.")
+    if len(text) > MOST_CHARACTERS:
+        refuse("too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Shorten it.")
+    if "\0" in text:
+        refuse("unreadable-characters", "the question", "it contains a null character.", "Remove the null character.")
+    try:
+        tokens = DIALECT.tokenize(text)
+        if sum([_LEAST_PARTS.get(token.token_type, 0) for token in tokens]) > MOST_PARTS:
+            _refuse_size()  # the tree need not be built
+        check_spellings(tokens)
+        read_top(tokens)
+        with quiet(logging.getLogger("sqlglot")):
+            statements = DIALECT.parser().parse(tokens, text)
+    except RecursionError:
+        raise
+    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
+        where = getattr(error, "errors", None) or [{}]
+        line, column = where[0].get("line"), where[0].get("col")
+        at = f" near line {line}, column {column}" if line else ""
+        quotes = ' Names go in double quotes: "my column".' if "`" in text or "[" in text else ""
+        refuse("syntax", "the question", f"it is not valid SQL{at}.", f"Write one SELECT statement.{quotes}")
+    written = [part for part in statements if part is not None and not isinstance(part, exp.Semicolon)]
+    if len(written) != 1:
+        many = f"it contains {len(written)} statements." if written else "it is empty."
+        refuse("not-one-select", "the question", many, "Write exactly one SELECT statement.")
+    statement = written[0]
+    parts = list(islice(statement.walk(), MOST_PARTS + 1))
+    if len(parts) > MOST_PARTS:
+        _refuse_size()
+    bind(parts)
+    check_is(tokens, text)
+    for part in parts:
+        if isinstance(part, exp.Func):
+            _rename(part)
+        elif isinstance(part, exp.Group):
+            _gather_grouping_sets(part)
+    return statement
+
+
+def _refuse_size() -> NoReturn:
+    refuse("too-large", "the question", f"it has more than {MOST_PARTS:,} parts.", "Shorten it.")
+
+
+def _rename(node: exp.Expr) -> None:
+    """Puts the usual node in place of an alias. A node with more parts than it has a meaning for stays, and is refused
+    later."""
+    usual = _usual(node)
+    if usual is not None:
+        node.replace(usual)
+
+
+def _gather_grouping_sets(group: exp.Group) -> None:
+    """Puts ROLLUP, CUBE and GROUPING SETS beside the plain keys of GROUP BY, where newer parsers list them."""
+    for node in list(group.expressions):
+        if type(node) in _GROUPINGS:
+            group.append(_GROUPINGS[type(node)], node.pop())
+
+
+def _usual(node: exp.Expr) -> exp.Expr | None:
+    parts = {name: value for name, value in node.args.items() if value}
+    match node:
+        case exp.Anonymous() if isinstance(node.this, str):
+            name, arguments = node.this.lower(), node.expressions
+            if name == "count_star" and not arguments:
+                return exp.Count(this=exp.Star())
+            return ALIASES[name](this=arguments[0]) if name in ALIASES and len(arguments) == 1 else None
+        case exp.ApproxDistinct() if set(parts) == {"this"}:
+            return exp.Count(this=exp.Distinct(expressions=[node.this]))
+        case exp.PercentileDisc() if set(parts) == {"this"}:
+            return exp.PercentileCont(this=node.this)
+        case _ if type(node) in _QUANTILES and set(parts) == {"this", _QUANTILES[type(node)]}:
+            return exp.PercentileCont(this=node.this, expression=parts[_QUANTILES[type(node)]])
+    return None

@@ -1,0 +1,110 @@
+"""The facts that `lapwing init` asks for: in a terminal and on its page."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from lapwing.cli.setup import ColumnFacts, Facts, check_text, first_questions
+from lapwing.curator import load
+from lapwing.errors import Misconfigured
+from lapwing.expressions.types import Type
+
+ROWS = "who,sex,age\n" + "".join(f"p{i},{'FM'[i % 2]},{20 + i % 50}\n" for i in range(400))
+COLUMNS = {
+    "who": ColumnFacts("text"),
+    "sex": ColumnFacts("text", values="F, M"),
+    "age": ColumnFacts("integer", bounds="0, 120"),
+}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "visits.csv"
+    path.write_text(ROWS, encoding="utf-8")
+    return path
+
+
+def test_what_was_declared_is_what_the_file_says(data: Path) -> None:
+    facts = Facts(data, "who", "2", "0.000001", "3", "1", COLUMNS)
+    file = data.with_name("lapwing.toml")
+    settings = check_text(facts.toml(file), file)
+    ((table, _),) = settings.tables
+    assert (table.unit, table.rows_per_unit, table.groups_per_unit) == ("who", 3, 1)
+    assert table.field("sex").values == ("F", "M")
+    assert str(table.field("age").bounds) == "[0, 120]"
+    assert (settings.budget.epsilon, settings.budget.delta * 10**6) == (2, 1)
+    assert not list(data.parent.glob(".*draft"))
+
+
+@pytest.mark.parametrize("rows", ["", "3"])
+def test_the_three_first_questions_are_answered(data: Path, rows: str) -> None:
+    file = data.with_name("lapwing.toml")
+    file.write_text(Facts(data, "who", "2", "0", rows, "1", COLUMNS).toml(file), encoding="utf-8")
+    with load(file) as curator:
+        questions = first_questions(curator.catalog.tables[0])
+        assert len(questions) == (3 if rows else 2)
+        for question in questions:
+            assert len(curator.sql(question, share=0.1)) >= 1
+
+
+@pytest.mark.parametrize("wrong", [{"rows_per_unit": "many"}, {"epsilon": "x"}, {"unit": "nobody"}])
+def test_a_wrong_fact_is_refused_and_leaves_no_file(data: Path, wrong: dict[str, Any]) -> None:
+    file = data.with_name("lapwing.toml")
+    told = {"unit": "who", "epsilon": "1", "columns": COLUMNS, **wrong}
+    with pytest.raises(Misconfigured):
+        check_text(Facts(data, **told).toml(file), file)
+    assert sorted(path.name for path in data.parent.iterdir()) == ["visits.csv"]
+
+
+def test_without_a_terminal_init_asks_nothing(data: Path) -> None:
+    command = [sys.executable, "-m", "lapwing", "init", "visits.csv"]
+    found = subprocess.run(
+        command, cwd=data.parent, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    assert found.returncode == 2
+    assert "--unit" in found.stderr
+
+
+def test_the_page_writes_the_file_once_and_ends(data: Path) -> None:
+    from lapwing.cli.setup_page import serve_setup
+
+    file, said = data.with_name("lapwing.toml"), []
+    types = {"who": Type.TEXT, "sex": Type.TEXT, "age": Type.INTEGER}
+    ready = threading.Event()
+
+    def say(text: str) -> None:
+        said.append(text)
+        ready.set()
+
+    thread = threading.Thread(target=serve_setup, args=(Facts(data), types, file), kwargs={"say": say}, daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    found = re.search(r"http://127\.0\.0\.1:\d+/setup/\S+", said[0])
+    assert found is not None
+    url = found[0]
+    told = {"unit": "who", "epsilon": "1", "delta": "0", "rows_per_unit": "3", "groups_per_unit": "1"}
+    body = {**told, "columns": {name: vars_of(facts) for name, facts in COLUMNS.items()}}
+    with httpx.Client(timeout=30) as client:
+        assert client.get(url.rsplit("/", 1)[0] + "/guess").status_code == 404
+        assert "visits.csv" in client.get(url).text
+        assert "whole number" in client.post(f"{url}/draft", json={**body, "rows_per_unit": "x"}).json()["problem"]
+        drafted = client.post(f"{url}/draft", json=body).json()
+        assert "+rows_per_unit = 3" in drafted["diff"]
+        assert any("within" in line for line in drafted["noise"])
+        assert not file.exists()
+        assert client.post(f"{url}/save", json=body).json() == {"saved": str(file)}
+    thread.join(20)
+    assert not thread.is_alive()
+    assert file.read_text(encoding="utf-8") == drafted["toml"]
+
+
+def vars_of(facts: ColumnFacts) -> dict[str, str]:
+    return {"type": facts.type, "bounds": facts.bounds, "values": facts.values}

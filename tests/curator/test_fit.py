@@ -1,0 +1,113 @@
+"""The counts of `lapwing check`, beside counts in plain Python; and what a look leaves behind."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lapwing.curator import load
+from lapwing.curator.fit import Fact, facts_of
+from lapwing.curator.settings import read_settings
+
+TOML = """
+[budget]
+epsilon = 1
+[tables.v]
+source = "v.csv"
+unit = "who"
+rows_per_unit = 2
+groups_per_unit = 1
+[tables.v.columns]
+who = { type = "text" }
+sex = { type = "text", values = ["F", "M", "D"] }
+age = { type = "integer", bounds = [0, 120] }
+cost = { type = "real" }
+[public.sexes]
+source = "sexes.csv"
+"""
+
+
+def written(folder: Path, rows: list[tuple[str, ...]]) -> Path:
+    lines = ["who,sex,age,cost", *(",".join(row) for row in rows)]
+    (folder / "v.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "sexes.csv").write_text("sex,label\nF,female\nX,other\n", encoding="utf-8")
+    (folder / "lapwing.toml").write_text(TOML, encoding="utf-8")
+    return folder / "lapwing.toml"
+
+
+def drawn(seed: int) -> list[tuple[str, ...]]:
+    draw = random.Random(seed)
+    choices = (
+        ["", "a", "b", "c", "d"],
+        ["", "F", "M", "X"],
+        ["", "-1", "0", "120", "121", "x"],
+        ["", "1.5", "abc", "7"],
+    )
+    return [tuple(draw.choice(options) for options in choices) for _ in range(draw.randint(1, 30))]
+
+
+def expected(rows: list[tuple[str, ...]]) -> dict[tuple[str | None, str], int]:
+    """The same counts by hand."""
+    ages = [int(age) for _, _, age, _ in rows if age.lstrip("-").isdigit()]
+    units: dict[str, list[str]] = {}
+    for who, sex, _, _ in rows:
+        if who:
+            units.setdefault(who, []).append(sex)
+    return {
+        ("who", "have no unit and never count"): sum(not who for who, *_ in rows),
+        ("sex", "are not among `values` and are left out as keys"): sum(sex == "X" for _, sex, _, _ in rows),
+        ("sex", "are declared and occur in no row"): 3 - len({sex for _, sex, _, _ in rows} & {"F", "M", "D"}),
+        ("sex", "have no partner in `sexes`"): sum(sex == "M" for _, sex, _, _ in rows),
+        ("age", "lie below 0"): sum(age < 0 for age in ages),
+        ("age", "lie above 120"): sum(age > 120 for age in ages),
+        ("age", "are stored but cannot be read as integer"): sum(age == "x" for _, _, age, _ in rows),
+        ("cost", "are stored but cannot be read as real"): sum(cost == "abc" for _, _, _, cost in rows),
+        (None, "have more than rows_per_unit = 2 rows in all"): sum(len(own) > 2 for own in units.values()),
+        ("sex", "have more than groups_per_unit = 1 values"): sum(len(set(own) - {""}) > 1 for own in units.values()),
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_counts_are_exact(seed: int, tmp_path: Path) -> None:
+    rows = drawn(seed)
+    facts = facts_of(read_settings(written(tmp_path, rows)))
+    counts = {(fact.column, fact.fact): fact.misfits for fact in facts}
+    assert counts | expected(rows) == counts
+    assert all(isinstance(fact, Fact) and 0 <= fact.misfits <= fact.of for fact in facts)
+
+
+def lapwing(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lapwing", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_look_is_recorded_and_what_was_seen_is_not(tmp_path: Path) -> None:
+    written(tmp_path, drawn(1))
+    load(tmp_path / "lapwing.toml").close()
+    found = lapwing(tmp_path, "check", "--yes")
+    assert found.returncode == 0, found.stderr
+    assert "exact and private" in found.stdout
+    with sqlite3.connect(tmp_path / ".lapwing" / "ledger.db") as ledger:
+        looks = ledger.execute("SELECT analyst, note, amount FROM entry WHERE kind = 'look'").fetchall()
+    assert [(note, amount) for _, note, amount in looks] == [("{}", "0/1")]
+    assert looks[0][0]
+    assert lapwing(tmp_path, "ledger", "verify").returncode == 0
+
+
+def test_without_a_terminal_it_asks_for_yes(tmp_path: Path) -> None:
+    written(tmp_path, drawn(2))
+    refused = lapwing(tmp_path, "check")
+    assert refused.returncode == 2
+    assert "--yes" in refused.stderr
+
+
+def test_a_written_look_is_for_its_owner_alone(tmp_path: Path) -> None:
+    written(tmp_path, drawn(3))
+    assert lapwing(tmp_path, "check", "--yes", "--out", "look.txt").returncode == 0
+    assert (tmp_path / "look.txt").stat().st_mode & 0o777 == 0o600
+    assert lapwing(tmp_path, "check", "--yes", "--out", "look.txt").returncode == 1  # it overwrites nothing
