@@ -25,7 +25,7 @@ from lapwing.expressions.table import Table
 from lapwing.expressions.types import Interval, Type, text_of
 from lapwing.mechanisms.additive.tails import tail_bound
 from lapwing.mechanisms.cells import CellColumns, Cells
-from lapwing.mechanisms.moments import moment_values, variance
+from lapwing.mechanisms.moments import moment_values, pair_moments, variance
 from lapwing.mechanisms.moments.mean import (
     Mean,
     Variance,
