@@ -285,7 +285,7 @@ def test_a_picture_that_cannot_be_written_is_told_before_the_charge(run: Any) ->
 def test_doctor_checks_everything(run: Any) -> None:
     done = run("doctor")
     assert done.code == 0
-    assert [line.split()[0] for line in done.out.splitlines()] == ["ok"] * 7
+    assert [line.split()[0] for line in done.out.splitlines()] == ["ok"] * 8
     assert all(check["ok"] for check in run("doctor", "--json").json)
     assert run("budget").code == 0
     text = Path("lapwing.toml").read_text()

@@ -224,7 +224,7 @@ def test_the_first_view_is_light(server: Running) -> None:
 
 
 def test_a_steward_sets_up_a_csv_on_a_page(browser: Browser, tmp_path: Path) -> None:
-    from lapwing.cli.setup import Facts
+    from lapwing.cli.setup import TableDraft
     from lapwing.cli.setup_page import serve_setup
     from lapwing.curator.settings import read_settings
     from lapwing.expressions.types import Type
@@ -238,7 +238,7 @@ def test_a_steward_sets_up_a_csv_on_a_page(browser: Browser, tmp_path: Path) -> 
         ready.set()
 
     thread = threading.Thread(
-        target=serve_setup, args=(Facts(tmp_path / "visits.csv"), types, file), kwargs={"say": say}
+        target=serve_setup, args=(TableDraft(tmp_path / "visits.csv"), types, file), kwargs={"say": say}
     )
     thread.start()
     assert ready.wait(20)
@@ -276,8 +276,8 @@ def test_the_demo_opens_the_console_by_links_that_work_once(browser: Browser, tm
         text=True,
         start_new_session=True,
     )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]
         link = re.findall(r"http://\S+", lines[0])[0]
         wait_until_ready(link.partition("/console")[0], process)
@@ -291,3 +291,4 @@ def test_the_demo_opens_the_console_by_links_that_work_once(browser: Browser, tm
         assert "used before" in again.inner_text("#problem")
     finally:
         stop(process)
+        process.stdout.close()

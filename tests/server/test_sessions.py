@@ -1,4 +1,4 @@
-"""Sessions of the console: who is signed in, until when, and which requests may change something."""
+"""SignIns of the console: who is signed in, until when, and which requests may change something."""
 
 from __future__ import annotations
 

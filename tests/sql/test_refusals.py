@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -338,9 +341,20 @@ def test_deep_statements_are_refused_in_bounded_time(name: str) -> None:
         )
         + " SELECT SUM(n) FROM r89",
     }[name]
-    start = time.process_time()
-    assert isinstance(attempt(read_statement, text, CATALOG), Refused)
-    assert time.process_time() - start < 2
+    with work() as seconds:
+        assert isinstance(attempt(read_statement, text, CATALOG), Refused)
+    assert seconds() < 2
+
+
+@contextmanager
+def work() -> Iterator[Callable[[], float]]:
+    """The CPU time of this thread alone: no other thread of the process, and no garbage of other tests."""
+    gc.disable()
+    start = time.thread_time()
+    try:
+        yield lambda: time.thread_time() - start
+    finally:
+        gc.enable()
 
 
 def test_refusals_cost_nothing_and_never_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,9 +432,9 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_huge_questions_are_refused_in_bounded_time(name: str) -> None:
     """gate:G53 neither the stack nor the clock is at the analyst's mercy."""
-    start = time.process_time()
-    assert "Nothing was charged" in str(refusal(LONG[name]))
-    assert time.process_time() - start < 1
+    with work() as seconds:
+        assert "Nothing was charged" in str(refusal(LONG[name]))
+    assert seconds() < 1
 
 
 @pytest.mark.parametrize("text", [*G19, *G21, *(text for name, text in LONG.items() if "WITH" in name)])

@@ -24,7 +24,9 @@ _LEAKS = (
 
 def open_marks(file: Path) -> list[str]:
     """The lines of a settings file that are still marked REVIEW."""
-    lines = file.read_text(encoding="utf-8").splitlines()
+    from lapwing.curator.settings import read_toml_text
+
+    lines = read_toml_text(file, "lapwing init DATA").splitlines()
     return [f"{number}: {line.strip()}" for number, line in enumerate(lines, 1) if re.search(r"#\s*REVIEW\b", line)]
 
 

@@ -48,8 +48,6 @@ app = typer.Typer(
 )
 for name, group in (("ledger", ledger_app), ("survey", survey_app), ("token", tokens_app)):
     app.add_typer(group, name=name, hidden=True)
-for command in (check, plan):
-    app.command(hidden=True)(command)
 INTERRUPTED = 130
 """The exit code for Ctrl-C."""
 
@@ -235,7 +233,8 @@ def init(
 
 def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
     """Asks for the facts of one file, and writes them."""
-    from lapwing.cli.setup import Facts, ask_facts, check_text, first_questions
+    from lapwing.cli.setup import TableDraft, ask_facts, first_questions
+    from lapwing.curator.settings import settings_of
     from lapwing.engines.backends import stored_types
     from lapwing.engines.source import file_source
 
@@ -248,9 +247,9 @@ def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file:
         need_server("Pages")
         from lapwing.cli.setup_page import serve_setup
 
-        return serve_setup(Facts(data, unit or "", epsilon or "1", delta), types, file, say=echo)
+        return serve_setup(TableDraft(data, unit or "", epsilon or "1", delta), types, file, say=echo)
     text = ask_facts(data, types, unit, epsilon, delta).toml(file)
-    ((table, _),) = check_text(text, file).tables
+    ((table, _),) = settings_of(text, file).tables
     file.write_text(text, encoding="utf-8")
     asked = "\n".join(f'  lapwing ask "{question}" --share 0.05' for question in first_questions(table))
     return echo(f"Wrote {file}. Try:\n{asked}")
@@ -261,6 +260,8 @@ app.command()(preview)
 app.command(hidden=True)(batch)
 app.command(hidden=True)(distribution)
 app.command(hidden=True)(marginals)
+for command in (check, plan):
+    app.command(hidden=True)(command)
 
 
 @app.command()

@@ -16,8 +16,8 @@ import typer
 
 from lapwing.cli.draft import quote_toml
 from lapwing.cli.options import read_number
-from lapwing.curator.settings import ROW, Settings, read_settings
-from lapwing.errors import LapwingError, Misconfigured
+from lapwing.curator.settings import ROW
+from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TableDraft:
     """What is declared of one file."""
 
     data: Path
@@ -65,19 +65,7 @@ class Facts:
         return "\n".join([*lines, *(_column(name, facts) for name, facts in self.columns.items()), ""])
 
 
-def check_text(text: str, file: Path) -> Settings:
-    """The settings that a text declares; raises Misconfigured. Nothing is left behind."""
-    draft = file.with_name(f".{file.name}.draft")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        return read_settings(draft)
-    except LapwingError as error:
-        raise Misconfigured(str(error).replace(str(draft), str(file))) from None
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: str | None, delta: str) -> Facts:
+def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: str | None, delta: str) -> TableDraft:
     """Asks in the terminal what is not given; Enter skips."""
     names = ", ".join(types)
     while unit is None or (unit != ROW and unit.lower() not in (name.lower() for name in types)):
@@ -95,7 +83,7 @@ def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: 
             listed = kind in LISTED and not bounds
             values = _prompt(f"{name} ({kind.value}): public values to group by, such as F, M") if listed else ""
             columns[name] = ColumnFacts(kind.value, bounds, values)
-    return Facts(data, unit, epsilon, delta, rows, groups, columns)
+    return TableDraft(data, unit, epsilon, delta, rows, groups, columns)
 
 
 def first_questions(table: Table) -> list[str]:
@@ -146,10 +134,10 @@ def _quoted(name: str) -> str:
     return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
 
-def facts_from(data: Path, told: Mapping[str, Any]) -> Facts:
+def facts_from(data: Path, told: Mapping[str, Any]) -> TableDraft:
     """The facts of a filled form."""
     columns = {name: ColumnFacts(**facts) for name, facts in told["columns"].items()}
-    return Facts(data, **{name: str(told[name]) for name in _FORM}, columns=columns)
+    return TableDraft(data, **{name: str(told[name]) for name in _FORM}, columns=columns)
 
 
 _FORM = ("unit", "epsilon", "delta", "rows_per_unit", "groups_per_unit")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import secrets
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -20,19 +19,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lapwing.cli.plan import error_of, made_up
-from lapwing.cli.setup import Facts, check_text, facts_from, first_questions
-from lapwing.curator.settings import Settings
+from lapwing.cli.setup import TableDraft, facts_from, first_questions
+from lapwing.curator.settings import Settings, settings_of
 from lapwing.errors import LapwingError
 from lapwing.expressions.types import Type
+from lapwing.noise import SYSTEM
 from lapwing.server.console.addresses import PAGES, POLICY, TYPES, templates
 from lapwing.sockets import listen
 
 _SHARE = Fraction(1, 20)
 
 
-def serve_setup(facts: Facts, types: Mapping[str, Type], file: Path, *, say: Callable[[str], None]) -> None:
+def serve_setup(facts: TableDraft, types: Mapping[str, Type], file: Path, *, say: Callable[[str], None]) -> None:
     """Serves the page until its file is written."""
-    place = f"/setup/{secrets.token_urlsafe(24)}"
+    place = f"/setup/{SYSTEM.integer(192):048x}"
     server = uvicorn.Server(
         uvicorn.Config(setup_app(facts, types, file, place, lambda: _stop(server)), log_level="error")
     )
@@ -43,11 +43,13 @@ def serve_setup(facts: Facts, types: Mapping[str, Type], file: Path, *, say: Cal
         say(f"Wrote {file}.")
 
 
-def setup_app(facts: Facts, types: Mapping[str, Type], file: Path, place: str, saved: Callable[[], None]) -> Starlette:
+def setup_app(
+    facts: TableDraft, types: Mapping[str, Type], file: Path, place: str, saved: Callable[[], None]
+) -> Starlette:
     """The page, a draft of the file with what it means for noise, and the one save."""
 
     async def page(_: Request) -> Response:
-        nonce = secrets.token_urlsafe(16)
+        nonce = f"{SYSTEM.integer(128):032x}"
         shown = {"facts": facts, "types": types, "place": place, "nonce": nonce, "page": "setup", "session": None}
         content = templates().get_template("setup.html").render(shown)
         headers = {"content-security-policy": POLICY.format(nonce=nonce), "cache-control": "no-store"}
@@ -56,7 +58,7 @@ def setup_app(facts: Facts, types: Mapping[str, Type], file: Path, place: str, s
     async def draft(request: Request) -> Response:
         try:
             text = facts_from(facts.data, await request.json()).toml(file)
-            settings = check_text(text, file)
+            settings = settings_of(text, file)
         except (LapwingError, KeyError, TypeError, ValueError) as error:
             return JSONResponse({"problem": str(error)})
         old = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
@@ -66,7 +68,7 @@ def setup_app(facts: Facts, types: Mapping[str, Type], file: Path, place: str, s
     async def save(request: Request) -> Response:
         try:
             text = facts_from(facts.data, await request.json()).toml(file)
-            check_text(text, file)
+            settings_of(text, file)
             with open(file, "x", encoding="utf-8") as written:
                 written.write(text)
         except FileExistsError:

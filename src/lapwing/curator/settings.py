@@ -117,7 +117,12 @@ def read_memory(value: object) -> str:
 
 def read_settings(path: Path) -> Settings:
     """The settings in a file."""
-    return _Reader(path).settings(parse_toml(read_toml_text(path, "lapwing init DATA"), str(path)))
+    return settings_of(read_toml_text(path, "lapwing init DATA"), path)
+
+
+def settings_of(text: str, path: Path) -> Settings:
+    """The settings in a text that is, or will be, the content of this file."""
+    return _Reader(path).settings(parse_toml(text, str(path)))
 
 
 def read_toml_text(path: Path, create: str) -> str:

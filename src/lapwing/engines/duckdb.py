@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -284,8 +284,9 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
         }
         if guess and isinstance(source, Csv):
             pattern = pattern_of(source.path, connection)
-            guessed = _describe(connection, f"read_csv({quote(pattern)}, header = true, hive_partitioning = false)")
-            stored |= {column.name: column.type for column in guessed.values() if column.name in stored}
+            with suppress(duckdb.Error):  # a file on which the guess fails is all text
+                guessed = _describe(connection, f"read_csv({quote(pattern)}, header = true, hive_partitioning = false)")
+                stored |= {column.name: column.type for column in guessed.values() if column.name in stored}
     kinds = {name: _type_of(kind) for name, kind in stored.items()}
     zoned = (name for name, kind in stored.items() if kind in _ZONED)
     return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)

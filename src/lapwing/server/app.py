@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lapwing.server.console.addresses import router as console
-from lapwing.server.console.sessions import CSRF, Session, read_cookie, same_origin
+from lapwing.server.console.sessions import CSRF, SignIn, read_cookie, same_origin
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
 from lapwing.server.openapi import complete, problem_page, start_page
@@ -132,7 +132,7 @@ class Door:
         scope["state"] = state
         await self.app(scope, _replay(body, receive), send)
 
-    async def _signed_in(self, scope: Scope, headers: dict[bytes, bytes], access: Access) -> Session:
+    async def _signed_in(self, scope: Scope, headers: dict[bytes, bytes], access: Access) -> SignIn:
         """The session of a request to the console; one that changes something comes from a page of the console."""
         name = read_cookie(headers, secure=self._service.settings.is_secure)
         session = await self._service.find_session(name) if name else None

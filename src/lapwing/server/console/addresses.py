@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import asdict
 from functools import cache
 from itertools import islice
@@ -20,8 +19,9 @@ from lapwing.answers.picture import arrange
 from lapwing.answers.svg import draw_ghost, draw_svg
 from lapwing.answers.table import AnswerTable, read_table
 from lapwing.errors import LapwingError, Misconfigured
+from lapwing.noise import SYSTEM
 from lapwing.numbers import exact
-from lapwing.server.console.sessions import Session, read_cookie, same_origin, set_cookie
+from lapwing.server.console.sessions import SignIn, read_cookie, same_origin, set_cookie
 from lapwing.server.problems import ServerProblem
 from lapwing.server.routes import (
     ASKING,
@@ -88,8 +88,8 @@ def _service(request: Request) -> Service:
     return service
 
 
-def _session(request: Request) -> Session:
-    session: Session = request.state.session
+def _session(request: Request) -> SignIn:
+    session: SignIn = request.state.session
     return session
 
 
@@ -98,7 +98,7 @@ def _page(request: Request, name: str, facts: dict[str, Any], status: int = 200)
     if request.url.path.endswith(".json"):
         return Response(json.dumps(facts, default=str), status, media_type="application/json")
     session = getattr(request.state, "session", None)
-    nonce = secrets.token_urlsafe(16)
+    nonce = f"{SYSTEM.integer(128):032x}"
     shown = {**facts, "nonce": nonce, "page": name, "session": session, "Role": Role}
     content = templates().get_template(f"{name}.html").render(shown)
     return Response(content, status, {"content-security-policy": POLICY.format(nonce=nonce)}, media_type="text/html")

@@ -28,14 +28,14 @@ _INVITATION = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SignIn:
     """Who is signed in, and what their pages send along."""
 
     principal: Principal
     csrf: str
 
 
-class Sessions:
+class SignIns:
     """The sessions of one ledger."""
 
     def __init__(self, ledger: Ledger, tokens: TokenBook) -> None:
@@ -59,13 +59,13 @@ class Sessions:
         _, is_first = self._ledger.record(EntryKind.REVOKE, f"revoke:invitation:{_hash(code)}", {"why": "used"})
         return self._record("session", principal.token, timedelta(hours=HOURS)) if is_first else None
 
-    def find(self, name: str) -> Session | None:
+    def find(self, name: str) -> SignIn | None:
         """The session of this name, if it is valid now."""
         principal = self._principal("session", name)
         if principal is None:
             return None
         csrf = hmac.new(name.encode(), b"csrf", sha256).hexdigest()
-        return Session(principal, csrf)
+        return SignIn(principal, csrf)
 
     def close(self, name: str) -> None:
         """Signs out."""
