@@ -63,8 +63,7 @@ class DirectEncoding(FrequencyProtocol):
         return as_bytes(spread_symbols(places, self.coin, bits), self.size)
 
     def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
-        flags: Flags = as_numbers(rows)[:, np.newaxis] == np.array(places)
-        return flags
+        return np.asarray(as_numbers(rows)[:, np.newaxis] == np.array(places))
 
     def count(self, rows: ReportRows) -> Integers:
         return np.bincount(as_numbers(rows), minlength=len(self.values))
@@ -210,8 +209,7 @@ class SubsetSelection(BitVectorProtocol):
         return flags
 
     def valid(self, reports: Reports) -> Flags:
-        flags: Flags = super().valid(reports) & (np.bitwise_count(reports.rows).sum(axis=1) == self.chosen)
-        return flags
+        return np.asarray(super().valid(reports) & (np.bitwise_count(reports.rows).sum(axis=1) == self.chosen))
 
 
 def sample_subsets(elements: int, size: int, count: int, bits: BitSource, width: int = WORD) -> Flags:

@@ -76,8 +76,7 @@ class Hashing:
     def supported(self, rows: ReportRows, keys: Keys) -> Flags:
         """Which reports support which keys."""
         functions, named = self._split(rows)
-        flags: Flags = self._buckets(functions[:, np.newaxis, :], keys[np.newaxis, :, :]) == named[:, np.newaxis]
-        return flags
+        return np.asarray(self._buckets(functions[:, np.newaxis, :], keys[np.newaxis, :, :]) == named[:, np.newaxis])
 
     def count(self, rows: ReportRows, keys: Keys) -> Integers:
         """How many reports support each key."""
@@ -109,8 +108,7 @@ class Hashing:
 
     def _buckets(self, functions: Array, keys: Keys) -> Array:
         hashed = (functions[..., :-1] * keys.astype(np.uint32)).sum(axis=-1, dtype=np.uint32) + functions[..., -1]
-        buckets: Array = (hashed >> np.uint32(32 - self.bits)) * np.uint32(self.buckets) >> np.uint32(self.bits)
-        return buckets
+        return np.asarray((hashed >> np.uint32(32 - self.bits)) * np.uint32(self.buckets) >> np.uint32(self.bits))
 
     def _split(self, rows: ReportRows) -> tuple[Array, Array]:
         head = 4 * (self.columns + 1)

@@ -44,8 +44,7 @@ class JointTable(Tabular):
     def shares(self) -> Floats:
         """The unbiased estimates: a row for each value of the first question."""
         added, often = self._contributions(0)
-        shares: Floats = (added[:, np.newaxis, np.newaxis] * often).sum(axis=0) / self.n
-        return shares
+        return np.asarray((added[:, np.newaxis, np.newaxis] * often).sum(axis=0) / self.n)
 
     def moved_by(self, hostile: int) -> float:
         """The most that this many respondents who send what they like can move one of these shares."""
@@ -80,8 +79,7 @@ class JointTable(Tabular):
         weights = often / (self.n + 4)
         mean = (added[:, np.newaxis, np.newaxis] * weights).sum(axis=0)
         square = (added[:, np.newaxis, np.newaxis] ** 2 * weights).sum(axis=0)
-        errors: Floats = np.sqrt(np.maximum(square - mean * mean, 0.0) / self.n)
-        return errors
+        return np.asarray(np.sqrt(np.maximum(square - mean * mean, 0.0) / self.n))
 
     def _contributions(self, more: int) -> tuple[Floats, Floats]:
         """What a pair of reports adds to a share if both support it, the first, the second, none; and how many did."""

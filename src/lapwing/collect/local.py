@@ -155,8 +155,7 @@ def as_floats(values: Any) -> Floats:
     listed = values if isinstance(values, np.ndarray) else np.array(as_list(values))
     if listed.dtype.kind not in "iuf" or not np.isfinite(listed).all():
         raise Misconfigured("a value is not a number. Respondents without one answer another question, or none.")
-    floats: Floats = listed.astype(np.float64).ravel()
-    return floats
+    return listed.astype(np.float64).ravel()
 
 
 def as_bytes(numbers: Array, size: int) -> ReportRows:

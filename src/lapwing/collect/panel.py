@@ -129,8 +129,7 @@ class YesNoPanel(LocalProtocol):
 
     def valid(self, reports: Reports) -> Flags:
         groups = _numbers(reports.rows) >> 1
-        fits: Flags = (groups[:, 0] < self.groups) & (groups == groups[:, :1]).all(axis=1)
-        return fits
+        return np.asarray((groups[:, 0] < self.groups) & (groups == groups[:, :1]).all(axis=1))
 
     def estimate(self, reports: Reports | Iterable[bytes], *, confidence: Number = 0.95) -> tuple[MeanEstimate, ...]:
         """The share of yes in each epoch, with an interval for each; also from the bytes of the first epochs alone."""

@@ -145,8 +145,7 @@ def to_distribution(shares: Floats) -> Floats:
     falling = np.sort(shares)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
     kept = int(np.flatnonzero(falling > excess)[-1])
-    distribution: Floats = np.maximum(shares - excess[kept], 0.0)
-    return distribution
+    return np.asarray(np.maximum(shares - excess[kept], 0.0))
 
 
 def key_column(name: str, values: Sequence[Hashable]) -> AnswerColumn:

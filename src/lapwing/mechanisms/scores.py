@@ -109,8 +109,7 @@ def below_best(ticks: Wholes) -> Wholes:
     if ticks.dtype == object or best - worst >= 1 << 63:
         return wholes([best - tick for tick in ticks.tolist()])
     signed = ticks if ticks.dtype == np.uint64 else ticks.astype(np.int64, copy=False)
-    gap: Wholes = (signed.dtype.type(best) - signed).astype(np.int64, copy=False)
-    return gap
+    return (signed.dtype.type(best) - signed).astype(np.int64, copy=False)
 
 
 def wholes(numbers: list[int]) -> Wholes:
@@ -124,8 +123,7 @@ def wholes(numbers: list[int]) -> Wholes:
 def times(numbers: Wholes, factor: Fraction) -> Floats:
     """numbers * factor in float64, with a relative error below 2^-51 each; what float64 cannot hold is infinite."""
     if numbers.dtype != object and 1e-280 < factor < 1e280:
-        products: Floats = numbers.astype(np.float64) * float(factor)
-        return products
+        return numbers.astype(np.float64) * float(factor)
     return np.array([nearest(number * factor) for number in numbers.tolist()], np.float64)
 
 

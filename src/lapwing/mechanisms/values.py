@@ -169,8 +169,7 @@ def saturating_sum(values: Integers, noise: Integers) -> Integers:
         noise += values
         return noise
     limits = np.iinfo(np.int64)
-    total: Integers = np.clip(values.astype(object) + noise.astype(object), limits.min, limits.max).astype(np.int64)
-    return total
+    return np.asarray(np.clip(values.astype(object) + noise.astype(object), limits.min, limits.max).astype(np.int64))
 
 
 def _add_noise_to_array(values: Numbers, mechanism: Additive) -> Numbers:

@@ -58,8 +58,7 @@ def scale_exponents(exponents: Exponents, rate: Fraction) -> Floats:
     most = Fraction(FAR)
     if exponents.dtype == object:
         return np.array([float(min(rate * int(e), most)) for e in exponents.tolist()], np.float64)
-    scaled: Floats = np.minimum(exponents.astype(np.float64) * float(min(rate, most)), FAR)
-    return scaled
+    return np.minimum(exponents.astype(np.float64) * float(min(rate, most)), FAR)
 
 
 def _exact(exponents: Exponents, rate: Fraction) -> Exponent:

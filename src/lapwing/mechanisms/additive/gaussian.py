@@ -17,18 +17,7 @@ from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
 from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_gaussian
-from lapwing.numbers import (
-    Number,
-    ball,
-    confidence_of,
-    count,
-    enclose,
-    ordinary,
-    positive,
-    root_up,
-    round_up,
-    shown,
-)
+from lapwing.numbers import Number, ball, confidence_of, count, enclose, ordinary, positive, root_up, round_up, shown
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate
 
@@ -74,10 +63,7 @@ class Gaussian(FrozenValue, Additive):
             price = ordinary(positive(rho, "rho"), "rho")
             variance, loss = distance**2 / (2 * price), ZCDP(price)
         elif rho is None and epsilon is not None and delta is not None:
-            loss = Approximate(
-                read_epsilon(epsilon),
-                read_delta(delta, _NO_DELTA),
-            )
+            loss = Approximate(read_epsilon(epsilon), read_delta(delta, _NO_DELTA))
             variance = calibrate(loss.epsilon, loss.delta, distance, coordinates)
         else:
             raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")

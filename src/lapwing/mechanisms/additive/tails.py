@@ -190,8 +190,9 @@ def tail_bounds(noise: Laplace | Gaussian, weights: Floats, outside: float) -> F
     cells = len(weights)
     if isinstance(noise, Gaussian):
         equal = np.full(cells, 1 / math.sqrt(cells))
-        spread: Floats = np.sqrt((weights * weights).sum(axis=0)) * gaussian_tail_bound(equal, noise.variance, outside)
-        return spread
+        return np.asarray(
+            np.sqrt((weights * weights).sum(axis=0)) * gaussian_tail_bound(equal, noise.variance, outside)
+        )
     largest = np.maximum(np.abs(weights).max(axis=0), 1e-300)
     squares, best = (weights / largest) ** 2, np.full(weights.shape[1], np.inf)
     for t in _TILTS:
@@ -199,8 +200,7 @@ def tail_bounds(noise: Laplace | Gaussian, weights: Floats, outside: float) -> F
         variance = 2 * (tilted * (1 + tilted) / (1 - tilted) ** 2).sum(axis=0)  # of t W
         logarithm = -np.log1p(-tilted).sum(axis=0) - np.log(np.maximum(variance, 1.0)) / 2
         np.minimum(best, (math.log(2 / outside) + logarithm) / t, out=best)
-    found: Floats = largest * best * float(noise.scale) * (1 + 1e-9) + np.abs(weights).sum(axis=0)
-    return found
+    return np.asarray(largest * best * float(noise.scale) * (1 + 1e-9) + np.abs(weights).sum(axis=0))
 
 
 def share_bands(noise: Laplace | Gaussian, places: tuple[float, ...], cells: Floats, outside: float) -> Band:

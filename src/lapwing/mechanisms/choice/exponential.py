@@ -58,8 +58,7 @@ class Exponential(scores.Selection):
         """Every candidate's probability in float64; those above 1e-300 have a relative error of at most 1e-12."""
         exponents, unit = scores.gaps(utilities)
         relative = np.exp(-scores.times(exponents, self.rate * unit))
-        probabilities: Floats = relative / relative.sum()
-        return probabilities
+        return np.asarray(relative / relative.sum())
 
     def weights(self, utilities: object) -> Floats:
         """exp(rate u): the weights as the textbook prints them. A utility of 0 has weight 1; large ones overflow."""

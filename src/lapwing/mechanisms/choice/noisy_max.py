@@ -175,8 +175,7 @@ class NoisyMax(Selection, PureMechanism):
         before, after = np.ones_like(held), np.ones_like(held)
         np.cumprod(below[:, :-1], axis=1, out=before[:, 1:])
         after[:, :-1] = np.cumprod(held[:, :0:-1], axis=1)[:, ::-1]
-        wins: Floats = tail * -math.expm1(-rate) * before * after
-        return wins
+        return tail * -math.expm1(-rate) * before * after
 
 
 def _sum_chances(exponents: list[int], scale: Fraction, extent: int) -> list[arb]:

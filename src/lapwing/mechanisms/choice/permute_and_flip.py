@@ -90,8 +90,7 @@ class PermuteAndFlip(scores.Selection, PureMechanism):
         for node, weight in zip(*_quadrature(float(heads.sum())), strict=True):
             tails = np.log1p(-heads * node)
             total += weight * np.exp(tails.sum() - tails)
-        probabilities: Floats = heads * total
-        return probabilities
+        return heads * total
 
     def error(self, confidence: Number = 0.95, *, candidates: int, best: int = 1) -> float:
         """With this probability the chosen utility is at least opt minus this; rounded up.

@@ -111,5 +111,4 @@ class Ordered:
 
     def _wide(self, starts: Integers, steps: int | Integers) -> Integers:
         most = self.size + 1
-        gaps: Integers = self.padded[np.clip(starts + steps + 1, 0, most)] - self.padded[np.clip(starts, 0, most)]
-        return gaps
+        return np.asarray(self.padded[np.clip(starts + steps + 1, 0, most)] - self.padded[np.clip(starts, 0, most)])

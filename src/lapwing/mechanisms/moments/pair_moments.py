@@ -247,8 +247,7 @@ def _mix(ratio: Band, one: Band, two: Band, *, any_sign: bool = False) -> Band:
 def _widest(one: Band, two: Band, slopes: Band) -> Floats:
     """The largest |p - b q| for p, q and b in their bands."""
     falls = np.stack([b * q for b in slopes for q in two])
-    widest: Floats = np.maximum(np.abs(one[0] - falls.max(axis=0)), np.abs(one[1] - falls.min(axis=0)))
-    return widest
+    return np.asarray(np.maximum(np.abs(one[0] - falls.max(axis=0)), np.abs(one[1] - falls.min(axis=0))))
 
 
 def _means(columns: PairCells, values: Floats, outside: float) -> tuple[Band, Band]:
@@ -265,8 +264,7 @@ def _firm(column: ColumnCells, values: Floats) -> Floats:
     """Variances as shares, but no less than one noise scale over the total: less is indistinguishable from 0."""
     scale = float(column.noise.scale)
     total = np.maximum(np.maximum(values, 0.0).sum(axis=0), scale)
-    firm: Floats = np.maximum(tied_products(column).values(values), scale / total)
-    return firm
+    return np.asarray(np.maximum(tied_products(column).values(values), scale / total))
 
 
 def _divide(above: Band, below: Band) -> Band:

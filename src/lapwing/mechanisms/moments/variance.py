@@ -27,14 +27,7 @@ from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Band, share_bands, tail_bounds
 from lapwing.mechanisms.mechanism import share_outside
-from lapwing.mechanisms.moments.moment_values import (
-    STEP,
-    CellArrays,
-    ColumnCells,
-    as_floats,
-    count_bands,
-    counts,
-)
+from lapwing.mechanisms.moments.moment_values import STEP, CellArrays, ColumnCells, as_floats, count_bands, counts
 from lapwing.numbers import Number
 
 _ROUNDS = 3
@@ -169,8 +162,7 @@ def sample_bands(band: Band, number: Band) -> Band:
 def _most_variance(means: Band) -> Floats:
     """m (1 - m) is the most for a mean share m."""
     nearest = np.minimum(np.maximum(means[0], 0.5), means[1])
-    most: Floats = nearest * (1 - nearest)
-    return most
+    return np.asarray(nearest * (1 - nearest))
 
 
 def _width(column: ColumnCells) -> float:

@@ -127,8 +127,7 @@ class AutoBounds(FrozenValue):
         held = np.zeros(self.last - self.first, np.int64)
         inside = powers >= self.first
         np.add.at(held, np.minimum(powers[inside], self.last - 1) - self.first, many[inside])
-        tails: Integers = np.cumsum(held[::-1])[::-1]
-        return tails
+        return np.cumsum(held[::-1])[::-1]
 
     def error(self, confidence: Number = 0.95) -> float:
         """With this probability at most this many values lie at or beyond a bound below 2^last; rounded up."""

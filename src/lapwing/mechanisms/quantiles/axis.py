@@ -254,8 +254,7 @@ def pieces(tally: Tally, size: int) -> Pieces:
 
 
 def rank_losses(below: Integers, up_to: Integers, rank: int) -> Integers:
-    losses: Integers = np.maximum(np.maximum(below - rank, rank - up_to), 0)
-    return losses
+    return np.maximum(np.maximum(below - rank, rank - up_to), 0)
 
 
 def read_quantiles(at: object, read: Callable[[object], Fraction]) -> tuple[Fraction, ...]:

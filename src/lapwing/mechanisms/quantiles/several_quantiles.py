@@ -85,8 +85,7 @@ def rows_before(rows: Integers, place: Integers, bits: int) -> Integers:
     digits = place[:, None] >> (bits - 1 - d) & 1
     first = np.cumsum(digits << d, axis=1) - (digits << d)
     rest = (rows & ((1 << bits) - 1))[:, None]
-    total: Integers = (rows >> bits) * place + (digits * ((rest - first + (2 << d) - 1) >> (d + 1))).sum(axis=1)
-    return total
+    return np.asarray((rows >> bits) * place + (digits * ((rest - first + (2 << d) - 1) >> (d + 1))).sum(axis=1))
 
 
 def place_of(rows: Integers, rank: Integers, bits: int) -> Integers:

@@ -72,8 +72,7 @@ class MarginalRelease:
         asked = set(attributes)
         for axes, table in self.tables.items():
             if asked <= set(axes):
-                part: Floats = sum_over(table, axes, tuple(sorted(asked)))
-                return part
+                return sum_over(table, axes, tuple(sorted(asked)))
         raise Misconfigured("no table of the release holds these attributes together. Ask for them with `sets`.")
 
 

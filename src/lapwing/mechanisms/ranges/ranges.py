@@ -119,13 +119,11 @@ class RangeRelease(FrozenValue):
 
     def prefix(self) -> Floats:
         """For each cell, how many lie in it or before it."""
-        sums: Floats = self.sums[1:].copy()
-        return sums
+        return self.sums[1:].copy()
 
     def counts(self) -> Floats:
         """For each cell, how many lie in it."""
-        cells: Floats = np.diff(self.sums)
-        return cells
+        return np.diff(self.sums)
 
     def cdf(self) -> Floats:
         """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end.
@@ -138,8 +136,7 @@ class RangeRelease(FrozenValue):
         rising = np.maximum(isotonic_regression(self.sums[1:]).x, 0.0)
         if rising[-1] <= 0:
             rising = np.arange(1.0, rising.size + 1)
-        shares: Floats = rising / rising[-1]
-        return shares
+        return np.asarray(rising / rising[-1])
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -378,8 +375,7 @@ def _read_counts(counts: Any, size: int) -> Integers:
     if array.size != size:
         raise Misconfigured(f"`counts` has {array.size} entries; the domain has {size} cells. Pass one for each.")
     most = _LARGEST // (2 * size)
-    cut: Integers = np.clip(array, 0 if array.dtype.kind == "u" else -most, most).astype(np.int64)
-    return cut
+    return np.asarray(np.clip(array, 0 if array.dtype.kind == "u" else -most, most).astype(np.int64))
 
 
 def _ends(low: object, high: object, size: int) -> tuple[int, int]:

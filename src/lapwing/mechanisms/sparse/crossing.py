@@ -244,8 +244,7 @@ def _log_below(z: Floats, scale: Fraction, two_sided: bool) -> Floats:
     rate = nearest(1 / scale)
     if not two_sided:
         with np.errstate(divide="ignore"):  # nothing lies below 0
-            rises: Floats = np.log(-np.expm1(-rate * np.maximum(z, 0.0)))
-            return rises
+            return np.log(-np.expm1(-rate * np.maximum(z, 0.0)))
     both = math.log1p(math.exp(-rate))
     near = np.log1p(-np.exp(-rate * np.maximum(z, 0.0) - both))
     return np.where(z < 0, -rate * (1 - z) - both, near)
@@ -255,5 +254,4 @@ def _log_above(z: Floats, scale: Fraction, two_sided: bool) -> Floats:
     """ln P[N >= z] for whole z."""
     if two_sided:
         return _log_below(1 - z, scale, two_sided)
-    falls: Floats = -nearest(1 / scale) * np.maximum(z, 0.0)
-    return falls
+    return -nearest(1 / scale) * np.maximum(z, 0.0)
