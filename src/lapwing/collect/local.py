@@ -176,8 +176,7 @@ class Respondent:
     Guarantee:  all that is ever sent is one report a question, so it loses the sum of the questions' epsilons, however
                 often a question is asked and whatever is answered the second time (threat:A33 averaging). A changed
                 answer is never sent; a device that asks under a new name, or stops, after a change shows the change.
-    Proof:      `answer` randomizes only if it holds no report to the question, and keeps the one it made before it is
-                returned.
+    Proof:      `answer` randomizes only if it holds no report to the question, and keeps a new one before returning it.
     Checked by: tests/collect/test_protocols.py
     """
 

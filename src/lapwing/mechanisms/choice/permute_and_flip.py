@@ -62,8 +62,7 @@ class PermuteAndFlip(scores.Selection, PureMechanism):
     def law(self, utilities: object) -> tuple[Enclosure, ...]:
         """Proven bounds of every candidate's probability, for at most 32 candidates.
 
-        P[r] grows with p_r and falls with every other p_j, so bounds of the p give bounds of P[r]. The integral of the
-        polynomial is exact, in integers.
+        P[r] grows with p_r and falls with every other p_j; bounds of the p give bounds of P[r]. The integral is exact.
         """
         exponents, unit = scores.gaps(utilities)
         if exponents.size > _MOST_PROVEN:

@@ -37,8 +37,7 @@ class BestOf(FrozenValue):
                 of its mechanism. `score` must be a function of a result alone: what it says about the data must be
                 part of the private result.
     Guarantee:  pure DP with 3 epsilon, epsilon the largest of the mechanisms, whatever their number and the number of
-                runs. How many runs there were is not released and must not be shown, nor the time they took: either
-                would cost more.
+                runs. The number of runs and the time they took must not be shown: either would cost more.
     Error:      with probability 1 - beta the result is among the best share a of single runs,
                 a = stop (1 - beta) / (stop + beta (1 - stop)). There are 1 / stop runs on average.
     Proof:      One run M, with its place, is epsilon-DP. Let p = P[M = y], and let a, b be the chances of a score above

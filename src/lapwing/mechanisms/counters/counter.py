@@ -2,8 +2,7 @@
 
 At step t = 1, 2, ... a whole number x_t arrives (how many people came by) and the total so far is released. A unit
 changes at most `steps_per_unit` of the increments, each by at most 1. Fresh noise on every total would cost one price
-a step; noise on every increment lets the error grow with the root of the time. Both counters measure sums of a few
-increments instead.
+a step; noise on every increment lets the error grow with the root of the time. Both measure sums of a few increments.
 
     BinaryCounter      pure DP; one noisy sum a step, over the block of steps that ends there
     ToeplitzCounter    zCDP; `PrefixSums` row by row
@@ -81,8 +80,7 @@ class _Counter(FrozenValue, ABC):
 class BinaryCounter(PureMechanism, _Counter):
     """A running count under pure DP.
 
-    Use:        totals of a stream under pure DP; under zCDP `ToeplitzCounter`; if only the last total matters,
-                `Laplace`.
+    Use:        totals of a stream under pure DP; under zCDP `ToeplitzCounter`; for the last total only, `Laplace`.
     Law:        step t closes the block of the last lowbit(t) steps, lowbit(t) = the largest power of 2 that divides t;
                 its sum gets discrete Laplace noise of scale b T / epsilon, once, b = the number of binary digits of the
                 horizon, T = steps_per_unit. The total at t is the sum of the noisy blocks that fill steps 1 to t, one

@@ -107,8 +107,7 @@ class _MomentsRelease(GroupRelease):
 class Mean(_Moments):
     """The mean and the number of rows, released together.
 
-    Use:        the mean of a bounded column. `Variance` if you also need the variance; a quantile if the bounds are
-                wide.
+    Use:        the mean of a bounded column. `Variance` if you also need the variance; quantiles for wide bounds.
     Law:        (A, B) + (Z1, Z2), A = sum of a_i, B = sum of M - a_i, Z discrete Laplace of scale k M / epsilon
                 (discrete Gaussian of variance (k M)^2 / (2 rho) with `rho`); count = (A + B) / M, mean = A / (A + B),
                 negative cells taken as 0.

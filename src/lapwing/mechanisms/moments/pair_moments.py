@@ -24,8 +24,7 @@ Intervals. The event that variance.py describes, for the covariance and the vari
 share of what may be left out; division gives a first range. Then Fieller: let N, S, R belong to the covariance and the
 variances of x and y. For the true slope b, N - b S is a weighted sum of noises alone; so is N - r (l S + R / l) / 2 for
 the true correlation r and the true ratio l of the standard deviations of y and x. The first ranges bound the weights,
-and then b lies in (N +- tail bound) / S, and r likewise; an error of l enters only squared, as l S + R / l is least
-there.
+and then b lies in (N +- tail bound) / S, and r likewise; an error of l enters only squared: l S + R / l is least there.
 Checked by: tests/mechanisms/moments/test_pair_moments.py, tests/mechanisms/moments/test_regression.py
 """
 

@@ -167,8 +167,7 @@ class LaplaceMarginals(TableMechanism):
     Law:        the counts over each of L sets of attributes get discrete Laplace noise of scale
                 L cells_per_unit / epsilon; then least squares over all of them. The sets are the asked ones, or larger
                 ones that hold them, down to the one of all attributes: whichever has the least mean variance.
-    Guarantee:  pure DP with epsilon for one unit that adds at most `cells_per_unit` to the counts, in one cell or in
-                several.
+    Guarantee:  pure DP with epsilon for one unit that adds at most `cells_per_unit` to all counts together.
     Error:      that of a weighted sum of the noise, the same for every cell of a table: `error(set)`.
     Proof:      the cells of one table are disjoint, so the unit moves its counts by at most cells_per_unit in l1: the
                 table is epsilon/L-DP, and L tables compose to epsilon. Cutting a count moves it no further. Which sets

@@ -128,8 +128,7 @@ class RangeRelease(FrozenValue):
     def cdf(self) -> Floats:
         """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end.
 
-        The nearest monotone sequence to the prefix sums, as a share of its last value. A straight line if nothing is
-        left to divide by.
+        The nearest monotone sequence to the prefix sums, as a share of its last value. A straight line if that is 0.
         """
         from scipy.optimize import isotonic_regression  # slow import
 
@@ -143,8 +142,7 @@ class RangeRelease(FrozenValue):
 class PrefixSums(FrozenValue):
     """All prefix sums of a vector of counts under zCDP.
 
-    Use:        a distribution function, quantiles or ranges under zCDP; under pure DP `Ranges`; a single range, its
-                count.
+    Use:        a distribution function, quantiles or ranges under zCDP; under pure DP `Ranges`; one range, its count.
     Law:        y = A x + Z, prefix sums = P A^-1 y. P is the lower triangle of ones; A is the lower triangular Toeplitz
                 matrix of c_k = round(2^20 binom(2k, k) / 4^k), whole numbers near a multiple of the square root of P;
                 Z discrete Gaussian of variance (cells_per_unit)^2 sum_k c_k^2 / (2 rho).
@@ -227,10 +225,8 @@ class Ranges(FrozenValue):
     Use:        ranges, prefixes or quantiles of many cells under pure DP; up to about 40 cells it is the plain
                 histogram; under zCDP `PrefixSums`; for one quantile the exponential mechanism.
     Law:        a tree: on each of its L levels the cells are cut into blocks of 1, b, b^2, ... cells and each block's
-                count gets discrete Laplace noise of scale L cells_per_unit / epsilon; then least squares over all
-                blocks.
-    Guarantee:  pure DP with epsilon for one unit that adds at most `cells_per_unit` to the counts, in one cell or
-                several.
+                count gets discrete Laplace noise of scale L cells_per_unit / epsilon; then least squares.
+    Guarantee:  pure DP with epsilon for one unit that adds at most `cells_per_unit` to all counts together.
     Error:      that of sum(w_i Z_i) for a known w: `error(low, high)`. `prefix_rmse`, `range_rmse`: over all queries.
     Proof:      on each level the blocks are disjoint, so the unit moves their counts by at most cells_per_unit in l1:
                 the level is epsilon/L-DP, and L levels compose to epsilon. Least squares is post-processing: with B_j

@@ -1,8 +1,7 @@
 """Runs: mechanisms with a state that halts and that cannot be copied.
 
 A sparse vector run holds the noisy threshold and the number of "above" answers left, a counter its noisy sums. A copy
-could give answers again that were paid for once, so a run cannot be copied or pickled, and a child process cannot
-continue its parent's run.
+could give answers again that were paid for once, so a run cannot be copied, pickled or continued in a child process.
 Guarantee:  a run answers as often as was paid for in all its threads together; then every call raises Halted. Of a
             sparse vector run with a fresh bar for each above, no bar serves two.
 Proof:      the state changes in `_next` only, under a lock, before the answer is returned. A signal handler that asks

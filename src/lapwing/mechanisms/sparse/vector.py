@@ -24,8 +24,7 @@ class Sparse(SparseVector):
     """Reports which of many values are above a threshold, until `answers` of them were.
 
     Use:        for questions that come one after another, most of them below: belows are free, only aboves are paid.
-                GeometricSparse needs less than half the margin. If all questions are known at once, choose with
-                PermuteAndFlip.
+                GeometricSparse needs less than half the margin. If all are known at once, PermuteAndFlip.
     Law:        "above" exactly if q + N >= threshold + R, N of discrete Laplace law with scale 4 answers sensitivity /
                 epsilon, fresh for every question; R with half that scale, fresh at the start and after every "above".
                 With reals=True all values are first rounded to a fine grid (values.py) and the noise lives there.
@@ -36,8 +35,7 @@ class Sparse(SparseVector):
     Proof:      until its "above", each bar serves one run with one above: by lemma (crossing) it costs d / bar scale +
                 2 d / query scale <= epsilon / (2 answers) + epsilon / (2 answers), with d <= sensitivity. There are at
                 most `answers` bars, and losses add. Reals: d = floor(sensitivity / step) + 1 steps, halves rounded
-                up, is what the noise on the grid is made for. Whether to round is a parameter, so never the data's
-                choice. [DR14, Thm 3.25]
+                up, is what the noise on the grid is made for. Whether to round is a parameter. [DR14, Thm 3.25]
     Figure:     `Sparse(threshold=100, epsilon=1, answers=3).error(queries=97)` = 87
     Checked by: tests/mechanisms/sparse/test_vector.py
     """
@@ -82,13 +80,11 @@ class Sparse(SparseVector):
 class AboveThreshold(Sparse):
     """Finds the first of many values that is above a threshold.
 
-    Use:        to wait for the first "above", as in "tell me when a count passes 100". GeometricSparse needs about half
-                the margin for it.
+    Use:        to wait for the first "above": a count that passes 100. GeometricSparse needs about half the margin.
     Law:        "above" exactly if q + N >= threshold + R, R of discrete Laplace law with scale 2 sensitivity / epsilon,
                 drawn once, N with 4 sensitivity / epsilon, fresh for every question. It halts at the first "above".
     Guarantee:  pure DP with epsilon, whatever the number of questions, as for Sparse.
-    Error:      `error` gives the exact margin; `textbook_error` is Theorem 3.24 of [DR14], 8 (ln k + ln(2 / beta))
-                sensitivity / epsilon.
+    Error:      `error` is the exact margin; `textbook_error` Theorem 3.24 of [DR14], that of Sparse with one answer.
     Proof:      it is Sparse with one answer. [DR14, Thm 3.23]
     Figure:     `AboveThreshold(threshold=100, epsilon=1).error(queries=99)` = 29
     Checked by: tests/mechanisms/sparse/test_vector.py
