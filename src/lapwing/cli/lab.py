@@ -96,7 +96,7 @@ def attack(
 
     check_picture(plot)
     if everything:
-        from lapwing.lab.report_page import write_page
+        from lapwing.lab.attacks.attempt import write_page
 
         results = []
         with progress("attacking", len(ATTACKS)) as step:

@@ -8,11 +8,10 @@
 from lapwing.collect.choose import Histogram, ProtocolComparison, choose, compare, histogram
 from lapwing.collect.encodings import DirectEncoding, Rappor, RapporClient, SubsetSelection, UnaryEncoding
 from lapwing.collect.hashing import LocalHashing
-from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.local import Reports, Respondent, read_reports
 from lapwing.collect.means import HybridMean, MeanEstimate, OneBitMean, choose_mean
 from lapwing.collect.panel import PanelDevices, YesNoPanel, choose_panel
-from lapwing.collect.protocol import Frequencies, FrequencyProtocol
+from lapwing.collect.protocol import Frequencies, FrequencyProtocol, JointTable, estimate_joint
 from lapwing.collect.shuffle import central_epsilon
 from lapwing.collect.strings import FrequentFound, FrequentStrings
 

@@ -28,8 +28,7 @@ import numpy as np
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.lab.outputs import Event, Features, Outputs, choose_event, counts_of, features, keep, read_pair, same
-from lapwing.lab.report import Audit, Claim, Finding, Sketch, read_claim
-from lapwing.lab.success_rate import lower, upper
+from lapwing.lab.report import Audit, Claim, Finding, Sketch, lower, read_claim, upper
 from lapwing.numbers import Number, count, flag, inside_unit, shown
 
 TRAINING_SHARE = 0.3

@@ -29,7 +29,7 @@ from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
 from lapwing.lab.audit import ALPHA
 from lapwing.lab.random_people import flip_coins
-from lapwing.lab.success_rate import lower
+from lapwing.lab.report import lower
 from lapwing.lab.targets import open_experiment
 from lapwing.numbers import Number, count, exact, inside_unit, nonnegative
 

@@ -2,16 +2,13 @@
 
 from lapwing.mechanisms.additive.gaussian import Comparison, Gaussian, laplace_or_gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.exponential import Exponential
+from lapwing.mechanisms.choice.exponential import Exponential, PermuteAndFlip, TopK
 from lapwing.mechanisms.choice.noisy_max import NoisyMax
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.mechanisms.choice.private_choice import BestOf
 from lapwing.mechanisms.choice.response import RandomizedResponse, Share
-from lapwing.mechanisms.choice.top_k import TopK
 from lapwing.mechanisms.counters.counter import BinaryCounter, CounterRun, ToeplitzCounter
 from lapwing.mechanisms.keys.selection import KeyChoice, TruncatedGeometric, best_selection
-from lapwing.mechanisms.keys.threshold import GaussianThreshold, LaplaceThreshold, Shown
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import GaussianThreshold, LaplaceThreshold, Shown, WeightedGaussian
 from lapwing.mechanisms.local.propose_test_release import ProposedMedian, ProposeTestRelease, StableMode
 from lapwing.mechanisms.local.smooth import SmoothMedian, SmoothSensitivity
 from lapwing.mechanisms.moments.mean import Mean, MeanRelease, Variance, VarianceRelease
@@ -22,8 +19,7 @@ from lapwing.mechanisms.quantiles.several_quantiles import Quantiles
 from lapwing.mechanisms.quantiles.single_quantile import Quantile
 from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
-from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
+from lapwing.mechanisms.sparse.vector import AboveThreshold, GeometricSparse, NumericSparse, Sparse
 
 __all__ = [
     "AboveThreshold",

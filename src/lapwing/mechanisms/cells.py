@@ -26,10 +26,9 @@ import numpy.typing as npt
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.choice.exponential import TopK
 from lapwing.mechanisms.keys.selection import TruncatedGeometric, best_selection
-from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold, WeightedGaussian
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.ranges.components import Set

@@ -17,8 +17,7 @@ import pytest
 from lapwing.errors import Halted, Misconfigured
 from lapwing.mechanisms.sparse import sparse_run as module
 from lapwing.mechanisms.sparse.crossing import Crossing
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
-from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
+from lapwing.mechanisms.sparse.vector import AboveThreshold, GeometricSparse, NumericSparse, Sparse
 from support.steps import acts_at
 
 FAR = 10**6  # many noise scales away from the threshold

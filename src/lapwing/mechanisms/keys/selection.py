@@ -16,7 +16,7 @@ import numpy as np
 from lapwing.arrays import Flags
 from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms.keys.key_loss import NO_DELTA, read_counts, read_keys
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import WeightedGaussian
 from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit

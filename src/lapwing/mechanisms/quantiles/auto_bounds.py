@@ -14,7 +14,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.mechanisms.quantiles.axis import read_counted
 from lapwing.mechanisms.scores import at_least
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
+from lapwing.mechanisms.sparse.vector import GeometricSparse
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import Pure
 

@@ -59,7 +59,7 @@ import numpy.typing as npt
 
 from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
+from lapwing.mechanisms.choice.exponential import PermuteAndFlip
 from lapwing.mechanisms.mechanism import FrozenValue, read_pair
 from lapwing.mechanisms.quantiles.axis import (
     FINEST,
