@@ -229,7 +229,7 @@ class JoinedAnswers(Measure):
 class Combined(Release):
     """Several paid answers to one question as one. `entry` and `cost` are those of the newest.
 
-    Weights.    Functions of prices alone, and the error of the mean: mechanisms/additive/mean_noise.py.
+    Weights.    Functions of prices alone, and the error of the mean: mechanisms/additive/tails.py.
     Honest if   the number of answers and their prices were not chosen by looking at the answers: asking again until a
                 number pleases chooses its noise. Nothing here can see that, so every combined answer says it.
     Private     as functions of released numbers are: the prices of all joined answers add up, and all were paid.

@@ -194,9 +194,7 @@ class FrequencyProtocol(LocalProtocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        values = [
-            value if isinstance(value, str | int) else [type(value).__name__, repr(value)] for value in self.values
-        ]
+        values = [v if isinstance(v, str | int) else [type(v).__name__, repr(v)] for v in self.values]
         return {"protocol": self.kind, "epsilon": str(self.epsilon), "values": values, "width": self.width}
 
     def variance(self, share: float = 0.0) -> float:
@@ -249,9 +247,7 @@ def read_values(values: object) -> tuple[Hashable, ...]:
     except TypeError:
         raise Misconfigured("`values` holds something that cannot be compared. Pass strings or numbers.") from None
     if not 2 <= len(listed) <= MOST_VALUES or not distinct:
-        raise Misconfigured(
-            f"`values` must hold two to {MOST_VALUES:,} values, all different. Pass for example ['no', 'yes']."
-        )
+        raise Misconfigured(f"`values` must hold 2 to {MOST_VALUES:,} different values, such as ['no', 'yes'].")
     return listed
 
 
@@ -342,10 +338,8 @@ def estimate_joint(
             "Pass those of the same respondents, in the same order."
         )
     shape = len(a.values), len(b.values)
-    if shape[0] * shape[1] > _MOST_CELLS:
-        raise Misconfigured(
-            f"The joint table would have {shape[0] * shape[1]:,} cells; at most {_MOST_CELLS:,} are estimated."
-        )
+    if (size := shape[0] * shape[1]) > _MOST_CELLS:
+        raise Misconfigured(f"The joint table would have {size:,} cells; at most {_MOST_CELLS:,} are estimated.")
     both = np.zeros(shape, np.int64)
     for start in range(0, len(rows), _PAIRS_AT_ONCE):
         at = slice(start, start + _PAIRS_AT_ONCE)

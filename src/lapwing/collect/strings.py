@@ -110,9 +110,7 @@ class FrequentStrings(LocalProtocol):
             prefixes = self._extend(prefixes[best], depth)
             counts, n = self.hashing.count(mine, prefixes), len(mine)
             if not n:
-                raise Misconfigured(
-                    f"Level {depth + 1} of {self.levels} has no report. Collect more, or take a larger `step`."
-                )
+                raise Misconfigured(f"Level {depth + 1} of {self.levels} has no report. Collect more, or raise `step`.")
             estimates = self.shares(counts, n)
         return FrequentFound(self, self._texts(prefixes), counts, n, len(rows), level)
 

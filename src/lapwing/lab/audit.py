@@ -5,7 +5,7 @@ An event is chosen on the first 30 % of the runs and counted on the other 70 %.
 Guarantee:  if the runs are independent and the claim is true, the audit rejects it with probability at most alpha.
             More: with probability at least 1 - alpha, every lower bound in the report is true.
 Proof:      fix the training runs; they fix the events. Whether a test run hits an event depends on that run alone, so
-            the hits are binomial, and success_rate.py bounds either probability, each failing with probability at most
+            the hits are binomial, and report.py bounds either probability, each failing with probability at most
             alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
             once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
             that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.

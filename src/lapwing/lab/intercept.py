@@ -241,9 +241,9 @@ def _doors() -> list[tuple[type, str]]:
 
 
 def _watched(recording: Recording, method: str, original: Any) -> Callable[..., Any]:
-    def call(self: Any, *inputs: Any, **named: Any) -> Any:
+    def call(self: Any, *args: Any, **named: Any) -> Any:
         if recording.inside:  # a mechanism that uses another one
-            return original(self, *inputs, **named)
+            return original(self, *args, **named)
         name = type(self).__name__
         if method == "start" and isinstance(self, RUNS):
             recording.losses.append(self.loss)
@@ -255,9 +255,7 @@ def _watched(recording: Recording, method: str, original: Any) -> Callable[..., 
             recording.unknown = name
             raise Stopped(name)
         recording.losses.append(self.loss)
-        return recording.release(
-            name, self, (*inputs, *named.values()), check, lambda: original(self, *inputs, **named)
-        )
+        return recording.release(name, self, (*args, *named.values()), check, lambda: original(self, *args, **named))
 
     return call
 

@@ -94,9 +94,7 @@ def _run(function: Callable[[Any], Any], data: Any, answers: Recording | None) -
         except (Stopped, Exception) as error:  # noqa: BLE001 (whether it fails is part of the result)
             result = error
     if recording.unknown is not None:
-        raise Misconfigured(
-            f"{recording.unknown} cannot be replayed. Audit the function by sampling: `lapwing audit module:function`."
-        )
+        raise Misconfigured(f"{recording.unknown} cannot be replayed. Sample it: `lapwing audit module:function`.")
     return recording, keep(result)
 
 

@@ -182,9 +182,7 @@ def loss_within(odds: Fraction, rate: Fraction) -> Fraction:
 def require_one_each(candidates: Any, size: int, name: str) -> None:
     """Refuses candidates that are not a sequence or an array of this length."""
     if not isinstance(candidates, Sequence) and (not hasattr(candidates, "__array__") or not np.ndim(candidates)):
-        raise Misconfigured(
-            "`candidates` is not a sequence; the order must be known. Pass a list, a tuple or an array."
-        )
+        raise Misconfigured("`candidates` is not a sequence; the order must be known. Pass a list or an array.")
     if len(candidates) != size:
         raise Misconfigured(f"`candidates` and `{name}` have different lengths. Pass one number for each candidate.")
 

@@ -47,9 +47,8 @@ def sample_heads(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYST
     Proof: scanning in random order until a coin exp(-rate e_i) shows heads finds the first head of a random order,
     which is uniform among all heads; the coins are independent of the order, and one of them (e_i = 0) is certain.
     """
-    heads = np.flatnonzero(
-        sample_bernoulli_exp_each(scale_exponents(exponents, rate), _exact(exponents, rate), bits=bits)
-    )
+    flips = sample_bernoulli_exp_each(scale_exponents(exponents, rate), _exact(exponents, rate), bits=bits)
+    heads = np.flatnonzero(flips)
     return int(heads[uniform_integer(heads.size, bits)])
 
 

@@ -183,9 +183,7 @@ def _require_race(exponents: Exponents, multiplicities: Multiplicities | None, c
     if not 1 <= width <= 53:  # longer prefixes are not exact floats
         raise Misconfigured(f"`width` is {width}; it must lie between 1 and 53.")
     if exponents.dtype.kind not in "iuO" or exponents.min() < 0:
-        raise Misconfigured(
-            "an exponent is negative or not whole; it is the distance from the best. Pass whole numbers."
-        )
+        raise Misconfigured("an exponent is negative or not whole; it is a distance from the best. Pass whole numbers.")
     if multiplicities is None:
         return
     if multiplicities.shape != exponents.shape or multiplicities.dtype.kind != "i" or multiplicities.min() < 1:

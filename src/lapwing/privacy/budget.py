@@ -86,9 +86,7 @@ class PureRules(Rules):
 
     def check(self, delta: Fraction) -> None:
         if delta > 0:
-            raise Misconfigured(
-                f"`delta` is {delta}; pure accounting has none. Leave out `delta`, or use another accounting."
-            )
+            raise Misconfigured(f"`delta` is {delta}; pure accounting has none. Leave it out, or use another one.")
 
     def loss(self, amount: Fraction, delta: Fraction = Fraction(0)) -> Loss:
         if delta:
@@ -111,9 +109,7 @@ class ZCDPRules(Rules):
 
     def check(self, delta: Fraction) -> None:
         if not delta:
-            raise Misconfigured(
-                "`delta` is 0; zcdp accounting needs one above 0. Pass delta=1e-6, or leave out `accounting`."
-            )
+            raise Misconfigured("`delta` is 0; zcdp needs one above 0. Pass delta=1e-6, or leave out `accounting`.")
 
     def amount(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         return round_down(rho_of_epsilon(epsilon, delta / 2), digits=_ROOT_DIGITS)
@@ -178,9 +174,7 @@ class Cost:
 
     def _require_same(self, other: Cost) -> None:
         if self.accounting is not other.accounting:
-            raise Misconfigured(
-                f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one budget."
-            )
+            raise Misconfigured(f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one.")
 
     def fits(self, room: Cost) -> bool:
         """Whether both parts are within the room."""

@@ -190,9 +190,7 @@ def tail_bounds(noise: Laplace | Gaussian, weights: Floats, outside: float) -> F
     cells = len(weights)
     if isinstance(noise, Gaussian):
         equal = np.full(cells, 1 / math.sqrt(cells))
-        return np.asarray(
-            np.sqrt((weights * weights).sum(axis=0)) * gaussian_tail_bound(equal, noise.variance, outside)
-        )
+        return np.asarray(np.sqrt((weights**2).sum(axis=0)) * gaussian_tail_bound(equal, noise.variance, outside))
     largest = np.maximum(np.abs(weights).max(axis=0), 1e-300)
     squares, best = (weights / largest) ** 2, np.full(weights.shape[1], np.inf)
     for t in _TILTS:

@@ -56,9 +56,8 @@ class TruncatedGeometric(FrozenValue):
     keys_per_unit: int
 
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        self._set(
-            epsilon=read_epsilon(epsilon), delta=read_delta(delta, NO_DELTA), keys_per_unit=read_keys(keys_per_unit)
-        )
+        self._set(epsilon=read_epsilon(epsilon), delta=read_delta(delta, NO_DELTA))
+        self._set(keys_per_unit=read_keys(keys_per_unit))
         self._table()  # refuses a table that would be too long
 
     @property

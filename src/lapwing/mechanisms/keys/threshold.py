@@ -285,9 +285,7 @@ class WeightedGaussian(FrozenValue):
         """What a unit that holds this many keys adds to each of them: 2^20 / sqrt(keys), rounded down."""
         held = count(keys, "keys")
         if held > self.keys_per_unit:
-            raise Misconfigured(
-                f"`keys` is {keys}; no unit may hold more than keys_per_unit = {self.keys_per_unit}. Sample them down."
-            )
+            raise Misconfigured(f"`keys` is {keys}; units hold at most {self.keys_per_unit} here. Sample them down.")
         return _weight(held)
 
     def keep(self, totals: object) -> Flags:
@@ -297,9 +295,8 @@ class WeightedGaussian(FrozenValue):
 
     def probability(self, total: int) -> float:
         weight = count(total, "total", least=0)
-        return (
-            float(key_loss.gaussian_tails(self.variance, np.array([self.threshold + 1 - weight]))[0]) if weight else 0.0
-        )
+        tail = key_loss.gaussian_tails(self.variance, np.array([self.threshold + 1 - weight]))
+        return float(tail[0]) if weight else 0.0
 
     def half(self, *, keys: int = 1) -> int:
         """How many units, each with `keys` keys in all, show a key at least half of the time, as Z is symmetric."""
@@ -327,10 +324,8 @@ def _threshold(variance: Fraction, delta: Fraction, most: int) -> int:
 
     In a range first..last of w, weight(first) is the largest weight and the last share the smallest.
     """
-    margins = {
-        first: key_loss.gaussian_margin(variance, key_loss.share_of_key(delta, last)) for first, last in _ranges(most)
-    }
-    return max(_weight(first) + margin - 1 for first, margin in margins.items())
+    shares = ((first, key_loss.share_of_key(delta, last)) for first, last in _ranges(most))
+    return max(_weight(first) + key_loss.gaussian_margin(variance, share) - 1 for first, share in shares)
 
 
 def _ranges(most: int) -> Iterator[tuple[int, int]]:

@@ -251,10 +251,8 @@ class SmoothSensitivity(FrozenValue):
     def _smooth(self, at_distance: LocalSensitivities) -> Fraction:
         most = self.distances
         terms = [at_distance(k) for k in range(most)] if callable(at_distance) else at_distance[:most]
-        bounds = [
-            math.floor(min(max(read_secret(term, _NOT_FINITE), Fraction(0)), self.cap) / self.step) + 1
-            for term in terms
-        ]
+        read = (read_secret(term, _NOT_FINITE) for term in terms)
+        bounds = [math.floor(min(max(bound, Fraction(0)), self.cap) / self.step) + 1 for bound in read]
         return self.noise.smooth_bound(bounds, self._most)
 
 

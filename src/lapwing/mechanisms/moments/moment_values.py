@@ -213,17 +213,15 @@ def steps(values: Any, bounds: tuple[Fraction, Fraction]) -> Iterator[Steps]:
         yield np.clip(np.rint((part - low) * (GRID / (high - low))).astype(np.int64), 0, GRID)
 
 
-def add_noise(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ...]:
+def add_noise(cells: Any, noise: Laplace | Gaussian, size: int) -> tuple[int, ...]:
     """Adds the noise: the only step that costs privacy."""
     try:
         true = [index(cell) for cell in cells]
     except TypeError:
         raise Misconfigured("`cells` must be whole numbers. Pass what the `cells` method returns.") from None
-    if len(true) != many:
-        raise Misconfigured(
-            f"`cells` has {len(true)} entries; this mechanism has {many}. Pass what the `cells` method returns."
-        )
-    return tuple(cell + z for cell, z in zip(true, noise.draw(many).tolist(), strict=True))
+    if len(true) != size:
+        raise Misconfigured(f"`cells` has {len(true)} entries; this mechanism has {size}. Pass what `cells` returns.")
+    return tuple(cell + z for cell, z in zip(true, noise.draw(size).tolist(), strict=True))
 
 
 def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
@@ -248,9 +246,7 @@ def _rows(values: Any) -> npt.NDArray[Any]:
         try:
             values = np.array(values, np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise Misconfigured(
-                "`values` holds something that is not a number. Pass a list or an array of them."
-            ) from None
+            raise Misconfigured("`values` holds what is not a number. Pass a list or an array of numbers.") from None
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise Misconfigured("`values` must be one column of integers or floats. Pass a flat list or array.")
     rows: npt.NDArray[Any] = values

@@ -172,9 +172,8 @@ def intercept_intervals(
     """Each holds the intercept of its group with this probability, if it has one: mean of y less slope times x."""
     outside, values = share_outside(confidence, simultaneous), as_floats(cells)
     slope = [columns.steepness * end for end in _slope_bands(columns, values, outside)]
-    x, y = (
-        _at(column, band) for column, band in zip((columns.x, columns.y), _means(columns, values, outside), strict=True)
-    )
+    x_means, y_means = _means(columns, values, outside)
+    x, y = _at(columns.x, x_means), _at(columns.y, y_means)
     known = np.isfinite(slope[0]) & np.isfinite(slope[1])
     drops = np.stack([np.where(known, end, 0.0) * m for end in slope for m in x])
     least = np.where(known, y[0] - drops.max(axis=0), -np.inf)
@@ -340,9 +339,7 @@ class PairMoments(MomentsMechanism):
         totals = [0] * _CELLS
         for a, b in zip_longest(steps(x, self.x_bounds), steps(y, self.y_bounds)):
             if a is None or b is None or a.size != b.size:
-                raise Misconfigured(
-                    "`x` and `y` must be columns of the same length. Pass one value of each for per row."
-                )
+                raise Misconfigured("`x` and `y` must be columns of the same length. Pass one value of each per row.")
             cells = row_cells(a, b)
             totals = [total + int(cell.sum()) for total, cell in zip(totals, cells, strict=True)]
         return tuple(totals)

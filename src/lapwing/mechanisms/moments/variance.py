@@ -151,12 +151,8 @@ def to_sample(share: Floats, number: Floats) -> Floats:
 
 def sample_bands(band: Band, number: Band) -> Band:
     """The same for intervals: n / (n - 1) falls in n."""
-    few, many = number
-    low, high = band
-    return (
-        np.minimum(to_sample(low, few), to_sample(low, many)),
-        np.maximum(to_sample(high, few), to_sample(high, many)),
-    )
+    low, high = ([to_sample(end, rows) for rows in number] for end in band)
+    return np.min(low, axis=0), np.max(high, axis=0)
 
 
 def _most_variance(means: Band) -> Floats:

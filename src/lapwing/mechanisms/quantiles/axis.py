@@ -70,17 +70,13 @@ class PointAxis(FrozenValue):
             raise Misconfigured(f"`bounds` are {bounds}; the lower bound exceeds the upper bound. Swap them.")
         whole = step is None
         if whole and not (low.denominator == high.denominator == 1):
-            raise Misconfigured(
-                "`bounds` are not whole numbers; for reals, declare the spacing of the points, for example step=0.1."
-            )
+            raise Misconfigured("`bounds` are not whole numbers; declare the spacing of the points, such as step=0.1.")
         width = Fraction(1) if step is None else positive(step, "step")
         steps = (high - low) / width
         if steps.denominator != 1:
             raise Misconfigured(f"`step` is {step}; the bounds must be a whole number of steps apart. Widen them.")
         if steps >= _MOST_POINTS or (whole and max(abs(low), abs(high)) >= _MOST_POINTS):
-            raise Misconfigured(
-                "`bounds` are too far apart or too large; at most 2^62 points fit. Use a larger `step`."
-            )
+            raise Misconfigured("`bounds` are too far apart or too large; at most 2^62 points fit. Use a larger step.")
         if max(abs(low), abs(high), 1 / width) > LARGEST:
             raise Misconfigured("`bounds` or `step` are too large for a float. Use another unit.")
         self._set(low=low, step=width, size=int(steps) + 1, whole=whole)

@@ -194,9 +194,7 @@ def is_extreme(at: Fraction) -> bool:
 @lru_cache(maxsize=64)
 def offsets(cells: int) -> Integers:
     """0, 1, 2, 3, 4, 6, 8, 11, 16, ..., cells - 1: whole powers of sqrt(2), rounded."""
-    powers = [
-        math.isqrt(1 << i) if i % 2 == 0 else round(math.sqrt(1 << i)) for i in range(2 * MOST_CELLS.bit_length())
-    ]
+    powers = [round(math.sqrt(1 << i)) if i % 2 else math.isqrt(1 << i) for i in range(2 * MOST_CELLS.bit_length())]
     steps = np.array(sorted({0, 3, *powers, cells - 1}), np.int64)
     steps = steps[steps < cells]
     steps.flags.writeable = False

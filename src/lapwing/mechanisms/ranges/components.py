@@ -80,9 +80,7 @@ def read_sizes(sizes: object) -> Sizes:
     scalar = isinstance(sizes, np.ndarray) and not sizes.ndim
     listed = tuple(sizes) if isinstance(sizes, Iterable) and not scalar else ()
     if not 1 <= len(listed) <= MOST_ATTRIBUTES:
-        raise Misconfigured(
-            f"`sizes` must list how many values each attribute has, for 1 to {MOST_ATTRIBUTES} of them."
-        )
+        raise Misconfigured(f"`sizes` must list how many values each attribute has, for 1 to {MOST_ATTRIBUTES}.")
     return tuple(count(size, "sizes") for size in listed)
 
 
@@ -217,9 +215,7 @@ def read_counts(counts: Mapping[Set, Any], sizes: Sizes, sets: tuple[Set, ...]) 
     for one in sets:
         array = np.asarray(counts.get(one))
         if array.dtype.kind not in "iu" or array.shape != shape(sizes, one):
-            raise Misconfigured(
-                f"`counts` must hold whole numbers for the attributes {one}, in the shape {shape(sizes, one)}."
-            )
+            raise Misconfigured(f"`counts` must hold whole numbers of shape {shape(sizes, one)} for attributes {one}.")
         least = 0 if array.dtype.kind == "u" else -MOST_COUNT
         held[one] = np.clip(array, least, MOST_COUNT).astype(np.int64)
     return held

@@ -148,10 +148,8 @@ class Marginals(TableMechanism):
     def standard_error(self, one: Iterable[int]) -> float:
         """The standard deviation of a cell of this table."""
         asked = read_part(one, self.sets)
-        parts = (
-            centred_norm(self.sizes, part) * v / (k * cells(self.sizes, asked)) ** 2 for part, k, v in self._used(asked)
-        )
-        return math.sqrt(math.fsum(parts))
+        size, used = cells(self.sizes, asked), self._used(asked)
+        return math.sqrt(math.fsum(centred_norm(self.sizes, part) * v / (k * size) ** 2 for part, k, v in used))
 
     def _used(self, asked: Set) -> list[tuple[Set, int, int]]:
         noise = self.noise
@@ -306,9 +304,7 @@ def _weights(sizes: Sizes, sets: tuple[Set, ...], asked: Set) -> tuple[tuple[flo
         weights = {part: dict(_weights_of_part(sizes, sets, part))[one] for part in subsets(common)}
         for alike in product((True, False), repeat=len(common)):
             same = dict(zip(common, alike, strict=True))
-            weight = sum(
-                weights[part] * math.prod((same[i] - 1 / sizes[i]) * sizes[i] for i in part) for part in subsets(common)
-            )
+            total = sum(w * math.prod(same[i] * sizes[i] - 1 for i in part) for part, w in weights.items())
             times = rest * math.prod(1 if same[i] else sizes[i] - 1 for i in common)
-            kinds.append((weight / cells(sizes, asked), times))
+            kinds.append((total / cells(sizes, asked), times))
     return tuple((weight, times) for weight, times in kinds if times)

@@ -278,17 +278,14 @@ class Ranges(FrozenValue):
         noise = self.noise.draw(sum(level.size for level in levels))
         noisy = saturating_sum(np.concatenate(levels), noise).astype(np.float64)
         spread = np.zeros(cells.size)
-        for block, level in zip(
-            self.blocks, np.split(noisy, np.cumsum([level.size for level in levels])), strict=False
-        ):
+        for block, level in zip(self.blocks, np.split(noisy, np.cumsum([x.size for x in levels])), strict=False):
             spread += np.repeat(level, block)
         estimate = _inverse(spread, self.blocks)[: self.size]
         return RangeRelease(_freeze(np.cumsum(estimate)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        return laplace_tail_bound(
-            self._weights(low, high), float(self.noise.scale), share_outside(confidence, simultaneous)
-        )
+        scale, outside = float(self.noise.scale), share_outside(confidence, simultaneous)
+        return laplace_tail_bound(self._weights(low, high), scale, outside)
 
     def standard_error(self, low: int, high: int) -> float:
         return math.sqrt(float((self._weights(low, high) ** 2).sum()) * self.noise.variance)

@@ -54,9 +54,7 @@ class PaidRun(ABC, Generic[T]):
             raise self._over("This run belongs to the process that started it; here it would give its answers twice.")
         with self._lock:
             if not self._sound:
-                raise self._over(
-                    "This run was interrupted in the middle of an answer, or is giving one; it cannot give another."
-                )
+                raise self._over("This run was interrupted in the middle of an answer, or is giving one; it is over.")
             self._sound = False
             answer = self._next(number)
             self._sound = True

@@ -199,6 +199,4 @@ def _scale_down(mass: int, *, up: bool) -> int:
 
 def _require_feasible(cells: int) -> None:
     if cells > _MOST_CELLS:
-        raise Misconfigured(
-            f"The grid would have {shown(cells)} cells; at most {_MOST_CELLS} are supported. Pass a larger `step`."
-        )
+        raise Misconfigured(f"The grid has {shown(cells)} cells; at most {_MOST_CELLS} are supported. Raise `step`.")

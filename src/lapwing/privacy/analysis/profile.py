@@ -164,9 +164,7 @@ def _as_list(law: object, name: str) -> list[Any]:
         return list(law.tolist())
     if isinstance(law, Sequence) and not isinstance(law, str | bytes):
         return list(law)
-    raise Misconfigured(
-        f"`{name}` is not a probability law. Pass a mapping from outcomes to probabilities, or a list of them."
-    )
+    raise Misconfigured(f"`{name}` is not a probability law. Pass a mapping from outcomes to probabilities, or a list.")
 
 
 def _bounds(chance: object, name: str) -> Enclosure:
@@ -176,9 +174,7 @@ def _bounds(chance: object, name: str) -> Enclosure:
         low, high = (nonnegative(end, name) for end in ends)
         if low <= high:
             return (low, high) if low == high else (_cut(low, up=False), _cut(high, up=True))
-    raise Misconfigured(
-        f"`{name}` holds something that is not a probability. Pass numbers of at least 0, or bounds (low, high)."
-    )
+    raise Misconfigured(f"`{name}` holds what is not a probability. Pass numbers of at least 0, or pairs (low, high).")
 
 
 def _cut(value: Fraction, *, up: bool) -> Fraction:
