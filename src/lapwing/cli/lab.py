@@ -201,7 +201,7 @@ def _replay(target: str, left: str | None, right: str | None, epsilon: str | Non
 
 
 def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float, as_json: bool) -> None:
-    from lapwing.lab.one_run import audit_groups
+    from lapwing.lab.audit import audit_groups
 
     result = audit_groups(aggregate, epsilon=_price(epsilon), groups=groups, alpha=alpha)
     _show(result, as_json)

@@ -111,7 +111,6 @@ class BitVectorProtocol(FrequencyProtocol):
 
 
 def pack(flags: Flags) -> ReportRows:
-    """Rows of bits as rows of bytes."""
     return np.packbits(flags, axis=1, bitorder="little")
 
 

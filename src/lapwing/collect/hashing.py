@@ -65,7 +65,6 @@ class Hashing:
         return sum((Fraction(c, whole) * chance for c, chance in zip(sizes, named, strict=True)), Fraction(0))
 
     def randomize(self, keys: Keys, bits: BitSource) -> ReportRows:
-        """One report for each key."""
         drawn = bits.words(len(keys) * (self.columns + 1), 2 * self.bits).astype("<u4") << np.uint32(32 - 2 * self.bits)
         functions = drawn.reshape(len(keys), self.columns + 1)
         buckets = self._buckets(functions, keys)
@@ -74,12 +73,10 @@ class Hashing:
         return np.concatenate([head, as_bytes(named, self.size - head.shape[1])], axis=1)
 
     def supported(self, rows: ReportRows, keys: Keys) -> Flags:
-        """Which reports support which keys."""
         functions, named = self._split(rows)
         return np.asarray(self._buckets(functions[:, np.newaxis, :], keys[np.newaxis, :, :]) == named[:, np.newaxis])
 
     def count(self, rows: ReportRows, keys: Keys) -> Integers:
-        """How many reports support each key."""
         functions, named = self._split(rows)
         counts = np.zeros(len(keys), np.int64)
         step = max(1, _CHUNK // max(1, min(len(keys), 64)))

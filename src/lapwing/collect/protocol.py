@@ -23,6 +23,7 @@ from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_list
 from lapwing.collect.probabilities import WORD, read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
+from lapwing.mechanisms.choice.response import read_distinct
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import set_fields
@@ -71,7 +72,6 @@ class Frequencies(Tabular):
         return (self.counts / self.n - float(self.protocol.q)) / float(self.protocol.p - self.protocol.q)
 
     def share(self, value: Hashable) -> float:
-        """The estimate for one value."""
         return float(self.shares[place_of(self.protocol, value)])
 
     def interval(
@@ -129,7 +129,6 @@ class Frequencies(Tabular):
 
 
 def place_of(protocol: Oracle, value: Hashable) -> int:
-    """The index of a value among those that were collected."""
     if value not in protocol.values:
         raise Misconfigured(f"{value!r} is not among the values that were collected.")
     return protocol.values.index(value)
@@ -172,7 +171,13 @@ class FrequencyProtocol(LocalProtocol):
     """Why it was chosen, if `choose` chose it."""
 
     def __init__(self, values: Sequence[Hashable], *, epsilon: Number, width: int = WORD) -> None:
-        set_fields(self, epsilon=read_epsilon(epsilon), values=read_values(values), width=width, why="")
+        set_fields(
+            self,
+            epsilon=read_epsilon(epsilon),
+            values=read_distinct(values, "values", MOST_VALUES),
+            width=width,
+            why="",
+        )
 
     @property
     @abstractmethod
@@ -213,7 +218,6 @@ class FrequencyProtocol(LocalProtocol):
         return Frequencies(self, self.count(rows), len(rows), level, of)
 
     def count(self, rows: ReportRows) -> Integers:
-        """How many reports support each value."""
         k, step = len(self.values), max(1, _CHUNK // len(self.values))
         counts = np.zeros(k, np.int64)
         for start in range(0, len(rows), step):
@@ -221,7 +225,6 @@ class FrequencyProtocol(LocalProtocol):
         return counts
 
     def places(self, values: Any) -> Integers:
-        """The index of each value among the declared ones."""
         k = len(self.values)
         try:
             if isinstance(values, np.ndarray) and values.dtype.kind in "iub" and self.values == tuple(range(k)):
@@ -235,20 +238,6 @@ class FrequencyProtocol(LocalProtocol):
                 "a value is not among the declared ones. Declare it in `values`, or give respondents one that stands "
                 "for the rest."
             ) from None
-
-
-def read_values(values: object) -> tuple[Hashable, ...]:
-    """The declared values; raises Misconfigured if they are no domain."""
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-        raise Misconfigured("`values` must list what a respondent may answer. Pass for example ['no', 'yes'].")
-    listed = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
-    try:
-        distinct = len(set(listed)) == len(listed) and all(value == value for value in listed)
-    except TypeError:
-        raise Misconfigured("`values` holds something that cannot be compared. Pass strings or numbers.") from None
-    if not 2 <= len(listed) <= MOST_VALUES or not distinct:
-        raise Misconfigured(f"`values` must hold 2 to {MOST_VALUES:,} different values, such as ['no', 'yes'].")
-    return listed
 
 
 _PAIRS_AT_ONCE = 1 << 16  # reports at a time
@@ -303,7 +292,6 @@ class JointTable(Tabular):
         return AnswerTable(columns, level, paid, (hostile_remark(self.moved_by(1)),))
 
     def share(self, first: Hashable, second: Hashable) -> float:
-        """The estimate for one pair of values."""
         row, column = (place_of(*pair) for pair in zip(self.protocols, (first, second), strict=True))
         return float(self.shares[row, column])
 

@@ -37,7 +37,7 @@ from lapwing.expressions.identity import Identity
 from lapwing.expressions.table import Catalog
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
-from lapwing.privacy.statement import Statement
+from lapwing.privacy.filter import Statement
 from lapwing.sql.ibis import unbound_table
 from lapwing.terms import (
     STEWARD,

@@ -137,7 +137,6 @@ class Audit:
 
     @property
     def rejected(self) -> bool:
-        """Whether the runs refute the claim."""
         if self.wealth is not None:
             return self.wealth >= 1 / self.alpha
         return any(finding.bound > finding.epsilon for finding in self.findings)

@@ -109,7 +109,6 @@ def noisy_max(scale: float) -> Sampler:
 
 
 def noisy_max_value(scores: Any, n: int) -> Array:
-    """The largest noisy score itself."""
     noisy = np.asarray(scores, np.int64) + draw_whole_laplace(2, n, len(scores))
     return np.asarray(noisy.max(axis=1))
 

@@ -1,4 +1,4 @@
-"""The textbook mechanisms, one per file: values in; noisy values, their loss and their error out."""
+"""The textbook mechanisms: values in; noisy values, their loss and their error out."""
 
 from lapwing.mechanisms.additive.gaussian import Comparison, Gaussian, laplace_or_gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
@@ -15,8 +15,7 @@ from lapwing.mechanisms.moments.mean import Mean, MeanRelease, Variance, Varianc
 from lapwing.mechanisms.moments.pair_moments import PairMoments, PairRelease
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles, QuantileTable
-from lapwing.mechanisms.quantiles.several_quantiles import Quantiles
-from lapwing.mechanisms.quantiles.single_quantile import Quantile
+from lapwing.mechanisms.quantiles.several_quantiles import Quantile, Quantiles
 from lapwing.mechanisms.ranges.noisy_marginals import LaplaceMarginals, Marginals
 from lapwing.mechanisms.ranges.ranges import PrefixSums, RangeRelease, Ranges
 from lapwing.mechanisms.sparse.vector import AboveThreshold, GeometricSparse, NumericSparse, Sparse

@@ -117,7 +117,6 @@ _FAMILIES: dict[type[Loss], Callable[[Any], Family]] = {Pure: PureFamily, Approx
 
 
 def mechanisms_for(price: Loss) -> Family:
-    """The mechanisms that lose at most this price."""
     if type(price) not in _FAMILIES or (isinstance(price, Pure) and 2 * price.rho != price.epsilon**2):
         raise Bug(f"no mechanism is made for a price of {price!r}")
     return _FAMILIES[type(price)](price)
@@ -164,7 +163,6 @@ class UnitPowers:
     count: NoisyCells
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """A power for each side, and the number of units."""
         *sides, units = columns
         pairs = [(p.tolist(), n.tolist()) for p, n in zip(sides[::2], sides[1::2], strict=True)]
         powers = (self.scan(*pairs[0]),) if len(pairs) == 1 else self.scan.signed(*pairs)

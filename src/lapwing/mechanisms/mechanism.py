@@ -37,7 +37,6 @@ class PureMechanism(FrozenValue):
 
 
 def read_epsilon(epsilon: object) -> Fraction:
-    """Reads an epsilon of at most 700."""
     value = positive(epsilon, "epsilon")
     if value > _MOST_EPSILON:
         raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less.")
@@ -75,6 +74,13 @@ def read_pair(bounds: object) -> tuple[Fraction, Fraction]:
     if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
         raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
     low, high = (exact(end, "bounds") for end in bounds)
+    return low, high
+
+
+def read_interval(bounds: object) -> tuple[Fraction, Fraction]:
+    low, high = read_pair(bounds)
+    if low >= high:
+        raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound. Swap them.")
     return low, high
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue, read_monotone
-from lapwing.noise.lazy import exp_neg
+from lapwing.noise.bernoulli import exp_neg
 from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, positive
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
 

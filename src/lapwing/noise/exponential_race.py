@@ -28,9 +28,9 @@ from flint import arb
 
 from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
+from lapwing.noise.bernoulli import LazyUniform
 from lapwing.noise.bits import SYSTEM, BitSource, Words
 from lapwing.noise.choice import FAR, Exponents, scale_exponents
-from lapwing.noise.lazy import LazyUniform
 from lapwing.numbers import ball, enclose
 
 Indices = npt.NDArray[np.intp]

@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.errors import Bug, Misconfigured
-from lapwing.noise.bernoulli import BAND
-from lapwing.noise.lazy import BoundsAt, exp_neg
+from lapwing.noise.bernoulli import BAND, BoundsAt, exp_neg
 
 SMALLEST, LARGEST = Fraction(1, 1024), Fraction(1 << 50)
 """The scales that the samplers support."""

@@ -364,7 +364,6 @@ def decode_loss(texts: Sequence[str]) -> Loss:
 
 
 def read_loss(value: object) -> Loss:
-    """The value, if it is a loss."""
     if isinstance(value, Loss):
         return value
     raise Misconfigured(

@@ -130,7 +130,6 @@ class Gaussian(FrozenValue, Additive):
         return make(epsilon=self.loss.epsilon, delta=self.loss.delta, sensitivity=sensitivity, size=self.size)
 
     def pmf(self, z: int) -> float:
-        """P[Z = z] of the integer noise."""
         sigma = self.scale
         if sigma > _SUMMED:  # the sum of the weights is sigma sqrt(2 pi) up to a share e^(-2 pi^2 sigma^2)
             return math.exp(-((z / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))

@@ -65,7 +65,6 @@ class Laplace(PureMechanism, Additive):
         return Laplace(epsilon=self.epsilon, sensitivity=self.grid.l1_sensitivity(self.sensitivity, self.size))
 
     def pmf(self, z: int) -> float:
-        """P[Z = z] of the integer noise."""
         low, high = self.law(z)
         return float((low + high) / 2)
 

@@ -20,7 +20,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
 from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_coins, sample_uniform
-from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
+from lapwing.noise.bernoulli import BoundsAt, exp_neg, rational_bounds
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
 from lapwing.privacy.neighbours import Neighbours
 
@@ -68,7 +68,11 @@ class RandomizedResponse(PureMechanism):
     """P[truth] where it is a fraction; None where epsilon decides it."""
 
     def __init__(self, *, epsilon: Number, answers: Sequence[Hashable] = (False, True)) -> None:
-        self._set(epsilon=positive(epsilon, "epsilon"), answers=_distinct(answers), truthful=None)
+        self._set(
+            epsilon=positive(epsilon, "epsilon"),
+            answers=read_distinct(answers, "answers"),
+            truthful=None,
+        )
 
     @classmethod
     def two_coins(cls, *, answers: Sequence[Hashable] = (False, True)) -> RandomizedResponse:
@@ -163,7 +167,6 @@ class RandomizedResponse(PureMechanism):
         return np.where(keep, truths, (truths + 1 + steps) % len(self.answers))
 
     def _places(self, values: Any) -> Places:
-        """Where each value stands in `answers`."""
         place = {answer: i for i, answer in enumerate(self.answers)}
         listed = values.to_pylist() if hasattr(values, "to_pylist") else values
         flat = listed.ravel().tolist() if isinstance(listed, np.ndarray) else listed
@@ -188,16 +191,17 @@ class RandomizedResponse(PureMechanism):
         return pa.array(list(self.answers)).take(pa.array(places))
 
 
-def _distinct(answers: object) -> tuple[Hashable, ...]:
-    if isinstance(answers, str | bytes) or not isinstance(answers, Sequence | np.ndarray):
-        raise Misconfigured("`answers` must be a list of the possible answers. Pass for example ['no', 'yes'].")
-    listed = tuple(np.atleast_1d(answers).tolist() if isinstance(answers, np.ndarray) else answers)
+def read_distinct(values: object, name: str, most: int = 10**9) -> tuple[Hashable, ...]:
+    """Reads the values that an answer may have."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise Misconfigured(f"`{name}` must be a list of the possible answers. Pass for example ['no', 'yes'].")
+    listed = tuple(np.atleast_1d(values).tolist() if isinstance(values, np.ndarray) else values)
     try:
-        distinct = len(set(listed)) == len(listed) and all(answer == answer for answer in listed)
+        distinct = len(set(listed)) == len(listed) and all(value == value for value in listed)
     except TypeError:
-        raise Misconfigured("`answers` holds something that cannot be compared. Pass strings or numbers.") from None
-    if len(listed) < 2 or not distinct:
-        raise Misconfigured("`answers` must hold at least two answers, all different. Pass for example ['no', 'yes'].")
+        raise Misconfigured(f"`{name}` holds something that cannot be compared. Pass strings or numbers.") from None
+    if not 2 <= len(listed) <= most or not distinct:
+        raise Misconfigured(f"`{name}` must hold 2 to {most:,} values, all different, such as ['no', 'yes'].")
     return listed
 
 

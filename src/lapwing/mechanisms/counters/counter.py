@@ -4,9 +4,6 @@ At step t = 1, 2, ... a whole number x_t arrives (how many people came by) and t
 changes at most `steps_per_unit` of the increments, each by at most 1. Fresh noise on every total would cost one price
 a step; noise on every increment lets the error grow with the root of the time. Both measure sums of a few increments.
 
-    BinaryCounter      pure DP; one noisy sum a step, over the block of steps that ends there
-    ToeplitzCounter    zCDP; `PrefixSums` row by row
-
 Lemma (epochs). If the end of the stream is not known, epoch e covers the 2^e steps 2^e, ..., 2^(e+1) - 1, has a
 counter of that horizon of its own, and the total is the sum of the epochs' last totals and the present one. Each
 epoch costs the full price, and all together cost it once per step that a unit changes.
@@ -34,7 +31,7 @@ from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
 from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
 from lapwing.mechanisms.ranges.ranges import MOST_CELLS, coefficients, decoder, read_size, squared_norm
-from lapwing.mechanisms.sparse.sparse_run import PaidRun
+from lapwing.mechanisms.sparse.crossing import PaidRun
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit, positive
 from lapwing.privacy.loss import ZCDP, Loss

@@ -75,7 +75,6 @@ class CountThreshold(FrozenValue, ABC):
         """P[Z >= m] in float64."""
 
     def release(self, counts: object) -> Shown:
-        """Which keys are shown, and their noisy counts."""
         held = key_loss.read_counts(counts)
         noisy = saturating_sum(held, self.draw(held.size))
         keep = (held > 0) & (noisy > self.threshold)
@@ -120,7 +119,6 @@ class CountThreshold(FrozenValue, ABC):
         return low[place], high[place]
 
     def _shown_probability(self, n: Integers) -> Floats:
-        """The chance that a key of n > 0 units is shown."""
         edge = float(self.edge)
         return (1 - edge) * self.tails(self.threshold + 1 - n) + edge * self.tails(self.threshold - n)
 

@@ -37,9 +37,9 @@ import numpy as np
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import read_pair
+from lapwing.mechanisms.mechanism import read_interval
 from lapwing.mechanisms.quantiles.axis import PointAxis
-from lapwing.numbers import Number, positive, shown
+from lapwing.numbers import Number, positive
 from lapwing.privacy.neighbours import Neighbours
 
 FINEST = 1 << 30
@@ -52,9 +52,7 @@ class BoundedGrid(PointAxis):
     """The public grid low, low + step, ..., high; by default of 2^30 steps."""
 
     def __init__(self, bounds: tuple[Number, Number], step: Number | None = None) -> None:
-        low, high = read_pair(bounds)
-        if low >= high:
-            raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound.")
+        low, high = read_interval(bounds)
         width = (high - low) / FINEST if step is None else positive(step, "step")
         if (high - low) / width > _MOST:
             raise Misconfigured(f"`step` is {step}; at most 2^40 steps fit between the bounds. Pass a larger one.")

@@ -55,7 +55,7 @@ from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid, Ordered
 from lapwing.mechanisms.mechanism import FrozenValue, read_epsilon, read_secret
 from lapwing.mechanisms.scores import at_least, nearest
-from lapwing.noise.single_draw import cauchy_integer, laplace_integer
+from lapwing.noise.block import cauchy_integer, laplace_integer
 from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, inside_unit, positive
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours, read_neighbours

@@ -28,7 +28,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Band, Ends, share_bands, tail_bound
-from lapwing.mechanisms.mechanism import FrozenValue, read_pair, share_outside
+from lapwing.mechanisms.mechanism import FrozenValue, read_interval, share_outside
 from lapwing.numbers import Number, count, shown
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
@@ -214,7 +214,6 @@ def steps(values: Any, bounds: tuple[Fraction, Fraction]) -> Iterator[Steps]:
 
 
 def add_noise(cells: Any, noise: Laplace | Gaussian, size: int) -> tuple[int, ...]:
-    """Adds the noise: the only step that costs privacy."""
     try:
         true = [index(cell) for cell in cells]
     except TypeError:
@@ -226,9 +225,7 @@ def add_noise(cells: Any, noise: Laplace | Gaussian, size: int) -> tuple[int, ..
 
 def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
     """Bounds between which float64 places a row within one step; `limit` is the largest magnitude allowed."""
-    low, high = read_pair(bounds)
-    if low >= high:
-        raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound.")
+    low, high = read_interval(bounds)
     largest = max(abs(low), abs(high))
     if high - low < largest * _NARROWEST or not 1 / limit < largest < limit:
         raise Misconfigured(

@@ -92,7 +92,6 @@ class PointAxis(FrozenValue):
         return _count(places, self.size) if counts is None else add_weights(places, _weights(counts, places.size))
 
     def places(self, rows: object) -> Integers:
-        """The place of each row: a function of that row alone."""
         values = _array(rows)
         if not values.size:  # without rows there is no type to check
             return np.zeros(0, np.int64)
@@ -254,7 +253,6 @@ def rank_losses(below: Integers, up_to: Integers, rank: int) -> Integers:
 
 
 def read_quantiles(at: object, read: Callable[[object], Fraction]) -> tuple[Fraction, ...]:
-    """Reads an ascending list of quantiles, each with `read`."""
     if isinstance(at, str | bytes) or not isinstance(at, Sequence) or not at:
         raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
     quantiles = tuple(read(quantile) for quantile in at)

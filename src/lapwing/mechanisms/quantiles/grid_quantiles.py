@@ -57,7 +57,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lapwing.arrays import Floats, Integers
+from lapwing.arrays import Floats, Integers, frozen
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.choice.exponential import PermuteAndFlip
 from lapwing.mechanisms.mechanism import FrozenValue, read_pair
@@ -196,9 +196,7 @@ def offsets(cells: int) -> Integers:
     """0, 1, 2, 3, 4, 6, 8, 11, 16, ..., cells - 1: whole powers of sqrt(2), rounded."""
     powers = [round(math.sqrt(1 << i)) if i % 2 else math.isqrt(1 << i) for i in range(2 * MOST_CELLS.bit_length())]
     steps = np.array(sorted({0, 3, *powers, cells - 1}), np.int64)
-    steps = steps[steps < cells]
-    steps.flags.writeable = False
-    return steps
+    return frozen(steps[steps < cells])
 
 
 def weight_within(rate: Fraction, odds: Fraction) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, frozen
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.numbers import Number, count
@@ -186,7 +186,7 @@ def assemble(parts: Mapping[Set, Floats], sets: tuple[Set, ...], sizes: Sizes) -
         for part in subsets(one):
             wide = tuple(sizes[i] if i in part else 1 for i in one)
             total += parts[part].reshape(wide) / cells(sizes, tuple(i for i in one if i not in part))
-        tables[one] = freeze(total)
+        tables[one] = frozen(total)
     return tables
 
 
@@ -227,9 +227,3 @@ def read_part(one: Iterable[int], sets: tuple[Set, ...]) -> Set:
     if not any(set(asked) <= set(known) for known in sets):
         raise Misconfigured("no table holds these attributes together. Ask for them with `sets`.")
     return asked
-
-
-def freeze(table: Floats) -> Floats:
-    kept: Floats = np.array(table)
-    kept.flags.writeable = False
-    return kept

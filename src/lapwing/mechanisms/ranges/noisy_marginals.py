@@ -4,8 +4,6 @@ Attributes with declared domains, such as sex, region and age group; a record is
 never built. Asked for are the counts over some sets of attributes, for example over every pair. Asking table by table
 pays for what the tables share again and again; both mechanisms measure what they share once (components.py).
 
-    Marginals         zCDP; the centred parts, as whole numbers, Gaussian noise: the least mean variance there is
-    LaplaceMarginals  pure DP; a few larger tables that hold those asked for, Laplace noise
 Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
 """
 
@@ -21,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, frozen
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import laplace_tail_bound
@@ -40,7 +38,6 @@ from lapwing.mechanisms.ranges.components import (
     closure,
     contrasts,
     coverings,
-    freeze,
     gains,
     maximal,
     read_counts,
@@ -283,7 +280,7 @@ def _average(sizes: Sizes, sets: tuple[Set, ...], noisy: Mapping[Set, Floats]) -
     """The tables from the noisy counts of the measured sets, by least squares."""
     if len(noisy) == 1:
         ((whole, table),) = noisy.items()
-        return {one: freeze(sum_over(table, whole, one)) for one in sets}
+        return {one: frozen(sum_over(table, whole, one)) for one in sets}
     parts = {}
     for part in closure(sets):
         mixed = _weights_of_part(sizes, sets, part)

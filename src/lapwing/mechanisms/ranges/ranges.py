@@ -5,9 +5,6 @@ A domain of n cells, such as ages or hours, is declared; x holds the count of ea
 length; both mechanisms here measure sums of cells instead, so that it grows with a power of log n. Answers come from
 one vector of noisy prefix sums, so they agree with each other: a range is the difference of two prefixes.
 
-    PrefixSums    zCDP; a square root of the summing matrix, Gaussian noise
-    Ranges        pure DP; a tree of sums, Laplace noise, least squares
-
 Lemma (root). The lower triangle of ones, P, is the square of the lower triangular Toeplitz matrix with the entries
 binom(2k, k) / 4^k, the coefficients of (1 - t)^(-1/2). A is that root, times 2^20, rounded to whole numbers. Whatever A
 is, its longest column is known exactly and P A^-1 undoes it, so the rounding costs neither privacy nor bias.
@@ -26,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from flint import fmpz_poly
 
-from lapwing.arrays import Floats, Integers
+from lapwing.arrays import Floats, Integers, frozen
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
@@ -44,9 +41,7 @@ def coefficients(size: int) -> Integers:
     """c_k = round(2^20 binom(2k, k) / 4^k), the first column of A."""
     k = np.arange(1, size, dtype=np.float64)
     root = np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
-    entries: Integers = np.rint(_FINE * root).astype(np.int64)
-    entries.flags.writeable = False
-    return entries
+    return frozen(np.rint(_FINE * root).astype(np.int64))
 
 
 @lru_cache(maxsize=32)
@@ -64,9 +59,7 @@ def decoder(size: int) -> Floats:
         rest = -product(product(c[:longer], inverse, longer), inverse, longer)
         rest[: inverse.size] += 2 * inverse
         inverse = rest
-    summed: Floats = np.cumsum(inverse)
-    summed.flags.writeable = False
-    return summed
+    return frozen(np.cumsum(inverse))
 
 
 def encode(cells: Integers) -> list[int]:
@@ -380,6 +373,4 @@ def _ends(low: object, high: object, size: int) -> tuple[int, int]:
 
 def _freeze(sums: Floats) -> Floats:
     """Sums of the first 0, 1, 2, ... cells, read-only."""
-    every: Floats = np.concatenate([[0.0], sums])
-    every.flags.writeable = False
-    return every
+    return frozen(np.concatenate([[0.0], sums]))

@@ -14,8 +14,7 @@ from fractions import Fraction
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.mechanism import PureMechanism, read_monotone
 from lapwing.mechanisms.scores import nearest
-from lapwing.mechanisms.sparse.crossing import Crossing, Ticks, margin
-from lapwing.mechanisms.sparse.sparse_run import NumericRun, SparseVector
+from lapwing.mechanisms.sparse.crossing import Crossing, NumericRun, SparseVector, Ticks, margin
 from lapwing.numbers import Number, count, exact, inside_unit, ordinary, positive
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
 

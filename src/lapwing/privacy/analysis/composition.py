@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from lapwing.noise.lazy import exp_neg
+from lapwing.noise.bernoulli import exp_neg
 from lapwing.numbers import Number, ball, below_one, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.analysis.convolution import BITS, NUDGE, LossGrid, LossMeasure, from_above, from_below, product
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss

@@ -25,7 +25,7 @@ from functools import partial
 from flint import arb
 
 from lapwing.errors import Misconfigured
-from lapwing.noise.lazy import exp_neg
+from lapwing.noise.bernoulli import exp_neg
 from lapwing.numbers import (
     Enclosure,
     Number,

@@ -81,7 +81,6 @@ def read_pairs(p: Law, q: Law) -> tuple[OutcomePair, ...]:
 
 
 def swap(pairs: Iterable[OutcomePair]) -> tuple[OutcomePair, ...]:
-    """The same outcomes with P and Q swapped."""
     return tuple((q, p) for p, q in pairs)
 
 
