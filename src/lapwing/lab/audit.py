@@ -101,26 +101,25 @@ def audit(
         if wealth is not None and wealth.rejects:
             break
     outputs = _joined(samples[0]), _joined(samples[1])
-    found = audit_outputs(*outputs, claimed, alpha=level) if wealth is None else wealth.report()
-    return _checked(found, *outputs)
+    return _check(audit_outputs(*outputs, claimed, alpha=level) if wealth is None else wealth.report(), *outputs)
 
 
-def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
+def _check(audit: Audit, left: Outputs, right: Outputs) -> Audit:
     """The audit, which says so if all outputs are the same; raises if nothing was released in any run."""
-    if found.rejected:
-        return found
+    if audit.rejected:
+        return audit
     outputs = [*left, *right]
     first = outputs[0]
     if first is None or isinstance(first, Exception):
         if any(output is not None and not isinstance(output, Exception) for output in outputs):
-            return found
+            return audit
         raised = (None if output is None else f"raised {type(output).__qualname__}: {output}" for output in outputs)
         did = list(dict.fromkeys(words or "returned None" for words in raised))
         every = f"every run {did[0]}" if len(did) == 1 else f"no run returned a value; one {did[0]}, another {did[1]}"
         raise Misconfigured(
             f"{every}. So nothing was released that could be audited. Fix the function, or the neighbours passed to it."
         )
-    return replace(found, only=shown(first)) if all(same(first, output) for output in outputs) else found
+    return replace(audit, only=shown(first)) if all(same(first, output) for output in outputs) else audit
 
 
 def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float = ALPHA) -> Audit:
@@ -131,7 +130,11 @@ def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float =
     examined = [_examine(seen, training, point, way, level) for point in claim.points for way in (0, 1)]
     best, _ = max(examined, key=lambda pair: pair[1].excess)
     findings = tuple(finding for _, finding in examined)
-    return Audit(claim, min(len(left), len(right)), alpha, findings, _sketch(seen, best, training))
+    sides = [(seen.left, training[0]), (seen.right, training[1])]
+    counts = [counts_of(side[best.feature][start:], best.edges) for side, start in sides]
+    shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]
+    sketch = Sketch(seen.names[best.feature], best.edges, shares[0], shares[1], best.cells)
+    return Audit(claim, min(len(left), len(right)), alpha, findings, sketch)
 
 
 def _examine(
@@ -182,13 +185,6 @@ def _joined(parts: list[Any]) -> Outputs:
     if len(kinds) == 1 and None not in kinds:
         return np.concatenate(parts)
     return [output for part in parts for output in part]
-
-
-def _sketch(seen: Features, event: Event, training: tuple[int, int]) -> Sketch:
-    sides = [(seen.left, training[0]), (seen.right, training[1])]
-    counts = [counts_of(side[event.feature][start:], event.edges) for side, start in sides]
-    shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]
-    return Sketch(seen.names[event.feature], event.edges, shares[0], shares[1], event.cells)
 
 
 class Wealth:

@@ -71,11 +71,9 @@ def read_claim(claim: Any, epsilon: Number | None, delta: Number, rho: Number | 
         return Claim.zcdp(rho)
     if mu is not None:
         return Claim.gaussian(mu)
-    return claim if isinstance(claim, Claim) else _of_loss(getattr(claim, "loss", claim))
-
-
-def _of_loss(loss: Any) -> Claim:
-    """What a loss of Lapwing promises. One that has only rho promises a curve, any other a point."""
+    if isinstance(claim, Claim):
+        return claim
+    loss = getattr(claim, "loss", claim)  # one that has only rho promises a curve, any other a point
     if hasattr(loss, "epsilon"):
         return Claim.dp(loss.epsilon, loss.delta)
     if hasattr(loss, "rho") and not loss.delta:

@@ -136,7 +136,12 @@ def add_noise(values: Any, mechanism: Additive) -> Any:
         case list() | tuple():
             return _add_noise_to_array(np.asarray(values), mechanism).tolist()
         case _ if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
-            return _add_noise_to_arrow(values, mechanism)
+            import pyarrow as pa
+
+            array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+            if array.null_count:
+                raise Misconfigured("the Arrow array holds nulls; fill them before adding noise.")
+            return pa.array(_add_noise_to_array(array.to_numpy(zero_copy_only=False), mechanism))
         case _:
             raise Misconfigured("the values are of an unknown kind; pass a number, a list, a numpy or an Arrow array.")
 
@@ -189,15 +194,6 @@ def _add_noise_to_array(values: Numbers, mechanism: Additive) -> Numbers:
             return grid.reals(saturating_sum(grid.integers(values.astype(np.float64)), noise))
         case _:
             raise Misconfigured("the array holds neither integers nor floats; convert it to one of them.")
-
-
-def _add_noise_to_arrow(values: Any, mechanism: Additive) -> Any:
-    import pyarrow as pa
-
-    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-    if array.null_count:
-        raise Misconfigured("the Arrow array holds nulls; fill them before adding noise.")
-    return pa.array(_add_noise_to_array(array.to_numpy(zero_copy_only=False), mechanism))
 
 
 def _check_size(given: int, most: int | None) -> None:

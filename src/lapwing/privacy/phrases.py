@@ -111,9 +111,8 @@ def meaning(epsilon: Fraction, delta: Fraction) -> str:
 def weakness(epsilon: Fraction, delta: Fraction) -> str:
     """Why (epsilon, delta) promises almost nothing; empty if it is a real promise.
 
-    The limits are those at which the promise means little to one person. At epsilon = 8 the answers may raise the
-    chance that she is in the data from 1 in 1,000 to 75 %. Publishing every record as it is with probability delta is
-    within the promise, and at delta = 1/1,000 that exposes one person in every 1,000.
+    At epsilon = 8 the answers may raise the chance that a person is in the data from 1 in 1,000 to 75 %. Publishing
+    each record with probability delta = 1/1,000 is within the promise, and exposes one person in every 1,000.
     """
     reasons = []
     if epsilon > WEAK_EPSILON:

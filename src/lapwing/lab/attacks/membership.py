@@ -68,7 +68,8 @@ def run_model() -> Attacked:
         _EXACT: _bayes(traits, labels, hidden, lambda counts: counts),
     }
     scores = {system: model[np.arange(len(labels)), labels] for system, model in models.items()}
-    guesses = {system: score > _middle(score) for system, score in scores.items()}
+    # Half are in: the cut that comes closest to it, above the lower of two equal halves.
+    guesses = {system: score > min(np.median(score), np.max(score) - 1e-9) for system, score in scores.items()}
     exact = rate_of(guesses[_EXACT], hidden)
     common = np.mean(labels[~hidden] == np.bincount(labels[hidden]).argmax())
     right = {system: np.mean(model.argmax(axis=1)[~hidden] == labels[~hidden]) for system, model in models.items()}
@@ -94,11 +95,6 @@ def run_model() -> Attacked:
 def _scores(score: Floats, hidden: Flags, title: str) -> View:
     lines = {"not in": (score[~hidden], score[:0]), "in": (score[hidden], score[:0])}
     return View(title, "score", "share of people", lines, kind="distributions")
-
-
-def _middle(score: Floats) -> float:
-    """The attacker knows that half are in: the cut that comes closest to it, above the lower of two equal halves."""
-    return float(min(np.median(score), np.max(score) - 1e-9))
 
 
 def _patients() -> tuple[Floats, Array]:

@@ -292,10 +292,7 @@ class Quantiles(FrozenValue):
         return (level.to_pure() * self.levels).to_pure().group(self.rows_per_unit)
 
     def __call__(self, values: object, counts: object | None = None) -> list[int] | list[float]:
-        """A value near every quantile, in order: ints, or with `step` floats.
-
-        `values` holds one entry per row; or, with `counts`, values and how many rows have each.
-        """
+        """A value near every quantile, in order, of rows as Quantile takes them."""
         spread = Spread(self.axis.tally(values, counts), _BITS)
         cuts = {-1: 0, len(self.at): self.axis.size << _BITS}  # each quantile's part ends before its cut
         for question in self.questions():

@@ -95,8 +95,7 @@ def compose_fixed(losses: Iterable[object], *, step: Number | None = None) -> Co
     Losses are rounded to multiples of `step`. If it divides all of them, only the last digits err; that is the default
     where such a number is known and the grid stays small. Otherwise it is a power of two with about 16,384 cells.
     Error: with n releases each bound of epsilon is off by at most n step, and each delta by n 2^-68 more: no loss moves
-    by more than a step, and that much is rounded or cut. Few releases at a small delta come near n step; 100 or 1,000
-    Laplace, Gaussian or worst releases stayed within 3 n step^2 from above, on four grids and at three deltas.
+    by more than a step, and that much is rounded or cut. Few releases at a small delta come near n step.
 
     Guarantee:  x, x' any two neighbours whose output laws have these losses, release by release: (epsilon, delta)-DP
                 with `delta(epsilon)`, and with `epsilon(delta)`.
