@@ -84,9 +84,9 @@ class Hashing:
         for start in range(0, len(rows), step):
             *factors, shift = (part[start : start + step] for part in parts)
             bucket, room = named[start : start + step], np.empty(len(shift), np.uint32)
-            for place, key in enumerate(keys):
+            for i, key in enumerate(keys):
                 self._hash(factors, shift, key, room)
-                counts[place] += np.count_nonzero(room == bucket)
+                counts[i] += np.count_nonzero(room == bucket)
         return counts
 
     def valid(self, rows: ReportRows) -> Flags:

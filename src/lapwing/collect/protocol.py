@@ -79,8 +79,8 @@ class Frequencies(Tabular):
     ) -> tuple[float, float]:
         """The interval of one value, by itself or together with those of all others."""
         low, high = self._ends(self._level(confidence), simultaneous)
-        place = place_of(self.protocol, value)
-        return float(low[place]), float(high[place])
+        index = place_of(self.protocol, value)
+        return float(low[index]), float(high[index])
 
     def distribution(self) -> dict[Hashable, float]:
         """Shares that are a distribution, by norm-sub: subtract a constant, set what is below 0 to 0, sum to 1.
@@ -231,8 +231,8 @@ class FrequencyProtocol(LocalProtocol):
                 if values.size and (values.min() < 0 or values.max() >= k):
                     raise KeyError
                 return values.astype(np.int64, copy=False)
-            place = {value: i for i, value in enumerate(self.values)}
-            return np.array([place[value] for value in as_list(values)], np.int64)
+            index = {value: i for i, value in enumerate(self.values)}
+            return np.array([index[value] for value in as_list(values)], np.int64)
         except (KeyError, TypeError):
             raise Misconfigured(
                 "a value is not among the declared ones. Declare it in `values`, or give respondents one that stands "

@@ -159,8 +159,8 @@ def weights(exponents: Wholes, rate: Fraction) -> tuple[list[int], list[int], in
     """
     distinct = set(exponents.tolist())
     bits = 128 + math.ceil(min(rate * max(distinct), _FAR) / Fraction("0.693"))
-    known = {e: exp_neg(e * rate.numerator, rate.denominator, bits) for e in distinct}
-    lows, highs = zip(*(known[e] for e in exponents.tolist()), strict=True)
+    bounds = {e: exp_neg(e * rate.numerator, rate.denominator, bits) for e in distinct}
+    lows, highs = zip(*(bounds[e] for e in exponents.tolist()), strict=True)
     return list(lows), list(highs), bits
 
 

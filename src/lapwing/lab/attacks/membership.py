@@ -112,8 +112,8 @@ def _bayes(traits: Floats, labels: Array, hidden: Flags, release: Callable[[Arra
     A person is in one cell of each trait and in one count of labels: the sensitivity is len(FEATURES) + 1.
     """
     bins = np.clip((BINS * traits / np.array(MOST)).astype(np.int64), 0, BINS - 1)
-    known, truth = bins[hidden], labels[hidden]
-    cells = [np.bincount(STEPS * known[:, i] + truth, minlength=STEPS * BINS) for i in range(len(FEATURES))]
+    learned, truth = bins[hidden], labels[hidden]
+    cells = [np.bincount(STEPS * learned[:, i] + truth, minlength=STEPS * BINS) for i in range(len(FEATURES))]
     counts = np.maximum(release(np.concatenate([*cells, np.bincount(truth, minlength=STEPS)])), 1)
     logs: Floats = np.tile(np.log(counts[-STEPS:] / counts[-STEPS:].sum()), (len(labels), 1))
     for i, column in enumerate(bins.T):

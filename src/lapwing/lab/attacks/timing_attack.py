@@ -27,8 +27,8 @@ def run() -> Attacked:
     light = pa.table({"person": np.arange(PEOPLE), "cost": np.ones(PEOPLE)})
     extra = pa.table({"person": np.full(HEAVY, PEOPLE), "cost": np.ones(HEAVY)})
     tables = {False: light, True: pa.concat_tables([light, extra]).combine_chunks()}
-    with closing(_open(tables[False])) as few, closing(_open(tables[True])) as many:
-        curators = {False: few, True: many}
+    with closing(_open(tables[False])) as plain, closing(_open(tables[True])) as heavy:
+        curators = {False: plain, True: heavy}
         systems: dict[str, Callable[[bool], Any]] = {
             UNPROTECTED: lambda secret: _total(tables[secret]),
             NAIVE: lambda secret: _total(tables[secret]) + draw_float_laplace(1.0, 1),

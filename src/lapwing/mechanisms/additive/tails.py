@@ -223,23 +223,23 @@ def share_bands(noise: Laplace | Gaussian, places: tuple[float, ...], cells: Flo
 
 def _least_shares(above: Floats, total: Floats, blur: Floats, ends: Floats, bounds: Floats) -> Floats:
     """The first share m with above - m total within the tail bound; below it all are rejected."""
-    found = np.zeros(len(total))
+    shares = np.zeros(len(total))
     for start in range(0, len(total), _GROUPS_AT_ONCE):
         part = slice(start, start + _GROUPS_AT_ONCE)
         most, size = (above[part] - blur[part])[:, None], total[part][:, None]
         passes = most - size * ends[1:] <= bounds
         first = np.argmax(passes, axis=1)
-        place = (most[:, 0] - bounds[first]) / np.where(size > 0, size, 1.0)[:, 0]
-        place = np.clip(place, ends[first], ends[first + 1])
-        found[part] = np.where(size[:, 0] > 0, np.where(passes.any(axis=1), place, 1.0), 0.0)
-    return found
+        end = (most[:, 0] - bounds[first]) / np.where(size > 0, size, 1.0)[:, 0]
+        end = np.clip(end, ends[first], ends[first + 1])
+        shares[part] = np.where(size[:, 0] > 0, np.where(passes.any(axis=1), end, 1.0), 0.0)
+    return shares
 
 
 @lru_cache(maxsize=256)
 def _stretches(noise: Laplace | Gaussian, places: tuple[float, ...], outside: float) -> tuple[Floats, Floats]:
     """The ends of the stretches of m, and how far V strays at most within each."""
-    many = _STRETCHES.get(len(places), _FEWER_STRETCHES)
-    ends = np.arange(many + 1) / many
+    stretches = _STRETCHES.get(len(places), _FEWER_STRETCHES)
+    ends = np.arange(stretches + 1) / stretches
     weights = np.abs(np.array(places)[:, None] - ends)
     widest = np.sort(np.maximum(weights[:, 1:], weights[:, :-1]), axis=0)
     if len(places) == 2 and isinstance(noise, Laplace):
@@ -309,12 +309,12 @@ def mean_error(parts: tuple[Part, ...], confidence: Fraction, simultaneous: int)
     if isinstance(parts[0].noise, Gaussian):
         variances = [variance_of(part.noise) for part in parts]
         wider = np.array([math.sqrt(variance / min(variances)) for variance in variances])
-        found = gaussian_tail_bound(weights * wider, min(variances), outside)
+        reach = gaussian_tail_bound(weights * wider, min(variances), outside)
         if max(variances) <= _WIDE and outside >= _LEAST:
-            found = min(found, _summed_up(weights, [float(variance) for variance in variances], outside))
+            reach = min(reach, _summed_up(weights, [float(variance) for variance in variances], outside))
     else:
-        found = laplace_tail_bound(weights, np.array([_scale(part.noise) for part in parts]), outside)
-    return math.floor(found * _SAFE + 0.5)
+        reach = laplace_tail_bound(weights, np.array([_scale(part.noise) for part in parts]), outside)
+    return math.floor(reach * _SAFE + 0.5)
 
 
 def _summed_up(weights: Floats, variances: Sequence[float], outside: float) -> float:

@@ -113,12 +113,12 @@ class NoisyMax(Selection, PureMechanism):
         _require_feasible(exponents.size * (2 * extent + 1), _MOST_PROVEN, "Use probabilities(), which is much faster.")
         chances: list[arb] = []
 
-        def chance(place: int) -> arb:
+        def chance(index: int) -> arb:
             if not chances:  # all at once, at the precision of the first
                 chances.extend(_sum_chances(exponents.tolist(), self.scale, extent))
-            return chances[place]
+            return chances[index]
 
-        bounds = [enclose(partial(chance, place), bits=_BITS) for place in range(exponents.size)]
+        bounds = [enclose(partial(chance, index), bits=_BITS) for index in range(exponents.size)]
         return tuple((max(low, Fraction(0)), min(high, Fraction(1))) for low, high in bounds)
 
     def probabilities(self, scores: object) -> Floats:

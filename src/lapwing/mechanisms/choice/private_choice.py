@@ -71,11 +71,11 @@ class BestOf(FrozenValue):
 
     def __call__(self, data: Any) -> tuple[int, Any]:
         """The place of a mechanism and its result."""
-        found = [self._run(data)]
+        runs = [self._run(data)]
         while not sample_bernoulli(self.stop, 1)[0]:
-            found.append(self._run(data))
-        _, place, result = max(found, key=lambda run: run[0])  # the first of the best
-        return place, result
+            runs.append(self._run(data))
+        _, index, result = max(runs, key=lambda run: run[0])  # the first of the best
+        return index, result
 
     def error(self, confidence: Number = 0.95) -> float:
         """With this probability the result is in the best fraction returned here of all single runs; rounded up."""
@@ -83,7 +83,7 @@ class BestOf(FrozenValue):
         return at_least(self.stop * exact_confidence / (self.stop + (1 - exact_confidence) * (1 - self.stop)))
 
     def _run(self, data: Any) -> tuple[Fraction, int, Any]:
-        place = uniform_integer(len(self.mechanisms))
-        result = self.mechanisms[place](data)
+        index = uniform_integer(len(self.mechanisms))
+        result = self.mechanisms[index](data)
         refusal = "a score is not a finite number; `score` must return one for every result."
-        return read_secret(self.score(result), refusal), place, result
+        return read_secret(self.score(result), refusal), index, result

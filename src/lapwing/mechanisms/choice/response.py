@@ -167,11 +167,11 @@ class RandomizedResponse(PureMechanism):
         return np.where(keep, truths, (truths + 1 + steps) % len(self.answers))
 
     def _places(self, values: Any) -> Places:
-        place = {answer: i for i, answer in enumerate(self.answers)}
+        index = {answer: i for i, answer in enumerate(self.answers)}
         listed = values.to_pylist() if hasattr(values, "to_pylist") else values
         flat = listed.ravel().tolist() if isinstance(listed, np.ndarray) else listed
         try:
-            places = np.array([place[value] for value in flat], np.int64)
+            places = np.array([index[value] for value in flat], np.int64)
         except (KeyError, TypeError):
             raise Misconfigured(
                 "a value is not among the declared answers. Declare it in `answers`, or leave it out."

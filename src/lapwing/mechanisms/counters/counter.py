@@ -238,9 +238,9 @@ class _Rows:
 
     def add(self, increment: int) -> float:
         self._step += 1
-        t, place = self._step, self._root.size - self._step
+        t, start = self._step, self._root.size - self._step
         high, low = divmod(max(-_MOST, min(increment, _MOST)), 1 << _LIMB)
-        self._limbs[:, place] = high, low
-        upper, lower = (self._limbs[:, place:] @ self._root[:t]).tolist()
-        self._rows[place] = (upper << _LIMB) + lower + int(sample_gaussian(self._variance, 1)[0])
-        return float(self._filter[:t] @ self._rows[place:])
+        self._limbs[:, start] = high, low
+        upper, lower = (self._limbs[:, start:] @ self._root[:t]).tolist()
+        self._rows[start] = (upper << _LIMB) + lower + int(sample_gaussian(self._variance, 1)[0])
+        return float(self._filter[:t] @ self._rows[start:])

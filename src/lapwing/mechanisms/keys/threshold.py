@@ -103,7 +103,7 @@ class CountThreshold(FrozenValue, ABC):
     def interval(self, noisy: object, confidence: Number = 0.95) -> tuple[Integers, Integers]:
         """For each noisy count that was released, the least and the largest true count; lemma (interval)."""
         outside = _outside(confidence)
-        seen, place = np.unique(key_loss.read_counts(noisy, "noisy"), return_inverse=True)
+        seen, of_noisy = np.unique(key_loss.read_counts(noisy, "noisy"), return_inverse=True)
         if seen.size and seen[0] < self.threshold + (not self.edge):
             raise Misconfigured("`noisy` holds a count that is too small to have been released here.")
         t, far = self.threshold, seen + math.ceil(_EXTENT * self.width) + 1
@@ -116,7 +116,7 @@ class CountThreshold(FrozenValue, ABC):
 
         low = _first(not_too_small, np.ones_like(seen), far)
         high = np.maximum(_first(too_large, np.ones_like(seen), far) - 1, low)
-        return low[place], high[place]
+        return low[of_noisy], high[of_noisy]
 
     def _shown_probability(self, n: Integers) -> Floats:
         edge = float(self.edge)
@@ -226,8 +226,8 @@ def _first(holds: Callable[[Integers], Flags], low: Integers, high: Integers) ->
     """In each place the least n of low..high that holds; `high` does, or nothing below it."""
     while (low < high).any():
         middle = (low + high) // 2
-        found = holds(middle)
-        low, high = np.where(found, low, middle + 1), np.where(found, middle, high)
+        enough = holds(middle)
+        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
     return low
 
 

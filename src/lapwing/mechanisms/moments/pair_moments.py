@@ -155,7 +155,7 @@ def correlation_intervals(
     along, across = tied_products(columns.x), tied_products(columns.y)
     below = _mix(ratio, along.middle(values, x, x), across.middle(values, y, y))
     pairs = zip(along.weights(x, x), across.weights(y, y), strict=True)
-    weights = [_mix(ratio, one, two, any_sign=True) for one, two in pairs]
+    weights = [_mix(ratio, ps, qs, any_sign=True) for ps, qs in pairs]
     low, high = _fieller(columns, values, (x, y), 0.7 * part, first, below, weights, (ratio[1] + 1 / ratio[0]) / 2)
     return _hull((np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)), correlations(columns, cells))
 
@@ -174,10 +174,10 @@ def intercept_intervals(
     slope = [columns.steepness * end for end in _slope_bands(columns, values, outside)]
     x_means, y_means = _means(columns, values, outside)
     x, y = _at(columns.x, x_means), _at(columns.y, y_means)
-    known = np.isfinite(slope[0]) & np.isfinite(slope[1])
-    drops = np.stack([np.where(known, end, 0.0) * m for end in slope for m in x])
-    least = np.where(known, y[0] - drops.max(axis=0), -np.inf)
-    return _hull((least, np.where(known, y[1] - drops.min(axis=0), np.inf)), intercepts(columns, cells))
+    finite = np.isfinite(slope[0]) & np.isfinite(slope[1])
+    drops = np.stack([np.where(finite, end, 0.0) * m for end in slope for m in x])
+    least = np.where(finite, y[0] - drops.max(axis=0), -np.inf)
+    return _hull((least, np.where(finite, y[1] - drops.min(axis=0), np.inf)), intercepts(columns, cells))
 
 
 def _slope_bands(columns: PairCells, values: Floats, outside: float) -> Band:
@@ -206,17 +206,17 @@ def _fieller(
     off (1 + |q| gain); so d goes into the weights.
     """
     products, (low, high) = columns.products, first
-    size, known = _size(values), np.isfinite(low) & np.isfinite(high)
+    size, finite = _size(values), np.isfinite(low) & np.isfinite(high)
     above, pairs = products.middle(values, *means), list(zip(products.weights(*means), weights, strict=True))
     blur = 2.0**-46 * np.abs(values).sum(axis=0) / size
     for _ in range(_ROUNDS):
-        ends = np.where(known, low, 0.0), np.where(known, high, 0.0)
+        ends = np.where(finite, low, 0.0), np.where(finite, high, 0.0)
         most = 1 + np.maximum(-ends[0], ends[1]) * gain
-        widest = np.stack([_widest(one, two, ends) + products.off * most for one, two in pairs])
+        widest = np.stack([_widest(ps, qs, ends) + products.off * most for ps, qs in pairs])
         far = tail_bounds(columns.noise, widest, outside) / size + (products.off + blur) * most
         finer = _divide((above[0] - far, above[1] + far), below)
-        low = np.where(known, np.maximum(low, finer[0]), low)
-        high = np.where(known, np.maximum(low, np.minimum(high, finer[1])), high)
+        low = np.where(finite, np.maximum(low, finer[0]), low)
+        high = np.where(finite, np.maximum(low, np.minimum(high, finer[1])), high)
     return low, high
 
 
@@ -232,20 +232,20 @@ def _ratio(xx: Band, yy: Band) -> Band:
     return low, high
 
 
-def _mix(ratio: Band, one: Band, two: Band, *, any_sign: bool = False) -> Band:
+def _mix(ratio: Band, ps: Band, qs: Band, *, any_sign: bool = False) -> Band:
     """The range of (l p + q / l) / 2 for l, p and q in their bands; for positive p and q it is convex in l."""
-    ends = [(much * p + q / less) / 2 for much in ratio for less in ratio for p in one for q in two]
+    ends = [(much * p + q / less) / 2 for much in ratio for less in ratio for p in ps for q in qs]
     if any_sign:
         return np.min(ends, axis=0), np.max(ends, axis=0)
-    sure = (one[0] > 0) & (two[0] > 0)
-    best = np.clip(np.sqrt(np.where(sure, two[0], 1.0) / np.where(sure, one[0], 1.0)), *ratio)
-    return np.where(sure, (best * one[0] + two[0] / best) / 2, 0.0), np.max(ends, axis=0)
+    sure = (ps[0] > 0) & (qs[0] > 0)
+    best = np.clip(np.sqrt(np.where(sure, qs[0], 1.0) / np.where(sure, ps[0], 1.0)), *ratio)
+    return np.where(sure, (best * ps[0] + qs[0] / best) / 2, 0.0), np.max(ends, axis=0)
 
 
-def _widest(one: Band, two: Band, slopes: Band) -> Floats:
+def _widest(ps: Band, qs: Band, slopes: Band) -> Floats:
     """The largest |p - b q| for p, q and b in their bands."""
-    falls = np.stack([b * q for b in slopes for q in two])
-    return np.asarray(np.maximum(np.abs(one[0] - falls.max(axis=0)), np.abs(one[1] - falls.min(axis=0))))
+    falls = np.stack([b * q for b in slopes for q in qs])
+    return np.asarray(np.maximum(np.abs(ps[0] - falls.max(axis=0)), np.abs(ps[1] - falls.min(axis=0))))
 
 
 def _means(columns: PairCells, values: Floats, outside: float) -> tuple[Band, Band]:
@@ -400,11 +400,11 @@ class PairRelease(GroupRelease):
 
 def row_cells(a: Steps, b: Steps) -> list[Steps]:
     """The cells of each row from its grid steps: what an engine computes."""
-    found, (lowest, _, highest) = [], _axis_cells(b)
+    cells, (lowest, _, highest) = [], _axis_cells(b)
     for share in _axis_cells(a):
         first, last = share * lowest >> 30, share * highest >> 30
-        found += [first, share - first - last, last]
-    return found
+        cells += [first, share - first - last, last]
+    return cells
 
 
 def _axis_cells(a: Steps) -> tuple[Steps, Steps, Steps]:

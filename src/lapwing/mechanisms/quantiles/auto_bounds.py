@@ -123,10 +123,10 @@ class AutoBounds(FrozenValue):
 
     def counts_from(self, exponents: object, counts: object) -> Integers:
         """How many values are at least 2^i, for i = first .. last - 1."""
-        powers, many = read_counted(exponents, counts, ("exponents", "counts"))
+        powers, numbers = read_counted(exponents, counts, ("exponents", "counts"))
         held = np.zeros(self.last - self.first, np.int64)
         inside = powers >= self.first
-        np.add.at(held, np.minimum(powers[inside], self.last - 1) - self.first, many[inside])
+        np.add.at(held, np.minimum(powers[inside], self.last - 1) - self.first, numbers[inside])
         return np.cumsum(held[::-1])[::-1]
 
     def error(self, confidence: Number = 0.95) -> float:

@@ -140,15 +140,15 @@ def read_counted(
     places: object, counts: object, names: tuple[str, str], size: int | None = None
 ) -> tuple[Integers, Integers]:
     """Places, below `size`, and how much lies at each; `names` are those of the two parameters."""
-    where, many = whole_numbers(places), whole_numbers(counts)
-    if where.shape != many.shape:
+    where, weights = whole_numbers(places), whole_numbers(counts)
+    if where.shape != weights.shape:
         one, other = (name.removesuffix("s") for name in names)
         raise Misconfigured(f"`{names[0]}` and `{names[1]}` have different lengths. Pass one {other} for each {one}.")
     if size is not None and where.size and (where.min() < 0 or where.max() >= size):
         raise Misconfigured(f"a cell lies outside 0 to {size - 1}. Clip values to the bounds before counting them.")
-    if many.size and (many.min() < 0 or float(many.sum(dtype=np.float64)) >= MOST_WEIGHT):
+    if weights.size and (weights.min() < 0 or float(weights.sum(dtype=np.float64)) >= MOST_WEIGHT):
         raise Misconfigured(f"`{names[1]}` must not be negative, nor add up to 2^61 or more.")
-    return where, many
+    return where, weights
 
 
 def whole_numbers(values: object) -> Integers:

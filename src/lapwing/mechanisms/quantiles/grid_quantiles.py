@@ -337,11 +337,11 @@ class GridQuantiles(FrozenValue):
     @property
     def prices(self) -> tuple[Fraction, Fraction]:
         """The epsilons of the estimate and of the interval of one quantile."""
-        many = len(self.at)
+        quantiles = len(self.at)
         if self.epsilon is not None:
-            return self.epsilon * self.share / many, self.epsilon * (1 - self.share) / many
+            return self.epsilon * self.share / quantiles, self.epsilon * (1 - self.share) / quantiles
         rho = Fraction(self.rho or 0)
-        return root_down(8 * rho * self.share / many), root_down(8 * rho * (1 - self.share) / many)
+        return root_down(8 * rho * self.share / quantiles), root_down(8 * rho * (1 - self.share) / quantiles)
 
     @property
     def margins(self) -> tuple[float, ...] | None:
@@ -377,9 +377,9 @@ class GridQuantiles(FrozenValue):
         """Where in its cell each value lies: 0 at the lower edge, 1 at the upper one."""
         low, high = self.bounds
         width = (high - low) / max(self.cells - self.points, 1)
-        numbers, place = np.unique(cells, return_inverse=True)
-        known = np.array([float(low + (number + inside) * width) for number in numbers.tolist()], np.float64)
-        return known[place].reshape(cells.shape)
+        numbers, index = np.unique(cells, return_inverse=True)
+        values = np.array([float(low + (number + inside) * width) for number in numbers.tolist()], np.float64)
+        return values[index].reshape(cells.shape)
 
 
 def is_approximate(at: Number) -> bool:

@@ -115,8 +115,8 @@ class Marginals(TableMechanism):
         held = read_counts(counts, self.sizes, self.measured)
         parts = {part: np.zeros(shape(self.sizes, part)) for part in closure(self.sets)}
         for part, (k, variance) in self.noise.items():
-            one = next(one for one in held if set(part) <= set(one))
-            counted = np.clip(sum_over(held[one], one, part), -MOST_COUNT, MOST_COUNT)
+            axes = next(axes for axes in held if set(part) <= set(axes))
+            counted = np.clip(sum_over(held[axes], axes, part), -MOST_COUNT, MOST_COUNT)
             long = cells(self.sizes, part) << len(part) > _SHORT  # sizes decide, not data
             exact = contrasts(counted.astype(object) if long else counted)
             drawn = sample_gaussian(Fraction(variance), exact.size).reshape(exact.shape)
@@ -205,8 +205,8 @@ class LaplaceMarginals(TableMechanism):
     def release(self, counts: Mapping[Set, Any]) -> MarginalRelease:
         held = read_counts(counts, self.sizes, self.measured)
         noisy = {}
-        for one, exact in held.items():  # counts are cut at 2^40 and noise at 2^62, so that their sum fits
-            noisy[one] = (exact + self.noise.draw(exact.size).reshape(exact.shape)).astype(np.float64)
+        for axes, exact in held.items():  # counts are cut at 2^40 and noise at 2^62, so that their sum fits
+            noisy[axes] = (exact + self.noise.draw(exact.size).reshape(exact.shape)).astype(np.float64)
         return MarginalRelease(_average(self.sizes, self.sets, noisy), self)
 
     def check(self) -> None:
@@ -253,14 +253,14 @@ def _stretch(sizes: Sizes, part: Set) -> int:
 @lru_cache(maxsize=64)
 def _best_sets(sizes: Sizes, sets: tuple[Set, ...]) -> tuple[Set, ...]:
     """Of all ways to hold the asked sets in larger ones, up to the table of all attributes, the best."""
-    found = {held: _mean_variance(sizes, sets, held) for held in coverings(sizes, sets, MOST_TABLE)}
-    return min(found, key=lambda held: (found[held], len(held)))
+    variances = {held: _mean_variance(sizes, sets, held) for held in coverings(sizes, sets, MOST_TABLE)}
+    return min(variances, key=lambda held: (variances[held], len(held)))
 
 
 def _mean_variance(sizes: Sizes, sets: tuple[Set, ...], measured: tuple[Set, ...]) -> float:
     """The sum over the tables of the variance of a cell, in units that depend on neither price nor data."""
-    masks = np.array([sum(1 << i for i in one) for one in measured], np.int64)
-    sharp = 1 / np.array([cells(sizes, one) for one in measured], np.float64)
+    masks = np.array([sum(1 << i for i in axes) for axes in measured], np.int64)
+    sharp = 1 / np.array([cells(sizes, axes) for axes in measured], np.float64)
     total = 0.0
     for part, gain in gains(sizes, sets).items():
         mask = sum(1 << i for i in part)
@@ -271,20 +271,20 @@ def _mean_variance(sizes: Sizes, sets: tuple[Set, ...], measured: tuple[Set, ...
 @lru_cache(maxsize=1024)
 def _weights_of_part(sizes: Sizes, sets: tuple[Set, ...], part: Set) -> tuple[tuple[Set, float], ...]:
     """The measured sets that hold a part, and the weight of each in its estimate."""
-    holding = [one for one in _best_sets(sizes, sets) if set(part) <= set(one)]
-    total = math.fsum(1 / cells(sizes, one) for one in holding)
-    return tuple((one, 1 / (cells(sizes, one) * total)) for one in holding)
+    holding = [axes for axes in _best_sets(sizes, sets) if set(part) <= set(axes)]
+    total = math.fsum(1 / cells(sizes, axes) for axes in holding)
+    return tuple((axes, 1 / (cells(sizes, axes) * total)) for axes in holding)
 
 
 def _average(sizes: Sizes, sets: tuple[Set, ...], noisy: Mapping[Set, Floats]) -> dict[Set, Floats]:
     """The tables from the noisy counts of the measured sets, by least squares."""
     if len(noisy) == 1:
         ((whole, table),) = noisy.items()
-        return {one: frozen(sum_over(table, whole, one)) for one in sets}
+        return {axes: frozen(sum_over(table, whole, axes)) for axes in sets}
     parts = {}
     for part in closure(sets):
         mixed = _weights_of_part(sizes, sets, part)
-        parts[part] = centre(sum((weight * sum_over(noisy[one], one, part) for one, weight in mixed), np.zeros(())))
+        parts[part] = centre(sum((weight * sum_over(noisy[axes], axes, part) for axes, weight in mixed), np.zeros(())))
     return assemble(parts, sets, sizes)
 
 
@@ -295,10 +295,10 @@ def _weights(sizes: Sizes, sets: tuple[Set, ...], asked: Set) -> tuple[tuple[flo
     It depends on which attributes a count shares with the cell, among those that its table shares with the asked one.
     """
     kinds = []
-    for one in _best_sets(sizes, sets):
-        common = tuple(i for i in asked if i in one)
-        rest = cells(sizes, tuple(i for i in one if i not in asked))
-        weights = {part: dict(_weights_of_part(sizes, sets, part))[one] for part in subsets(common)}
+    for axes in _best_sets(sizes, sets):
+        common = tuple(i for i in asked if i in axes)
+        rest = cells(sizes, tuple(i for i in axes if i not in asked))
+        weights = {part: dict(_weights_of_part(sizes, sets, part))[axes] for part in subsets(common)}
         for alike in product((True, False), repeat=len(common)):
             same = dict(zip(common, alike, strict=True))
             total = sum(w * math.prod(same[i] * sizes[i] - 1 for i in part) for part, w in weights.items())
