@@ -11,6 +11,10 @@ from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.phrases import short_repr
 
+Bounds = tuple[Number, Number]
+Given = Number | None
+"""A parameter that may be left out."""
+
 _MOST_EPSILON = 700
 
 

@@ -14,7 +14,7 @@ from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
+from lapwing.mechanisms.mechanism import FrozenValue, Given, read_delta, read_epsilon
 from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, ball, confidence_of, count, enclose, ordinary, positive, root_up, round_up, shown
@@ -49,13 +49,7 @@ class Gaussian(FrozenValue, Additive):
     """Whether the variance comes from the classic formula."""
 
     def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        sensitivity: Number = 1,
-        size: int = 1,
+        self, *, epsilon: Given = None, delta: Given = None, rho: Given = None, sensitivity: Number = 1, size: int = 1
     ) -> None:
         distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
         loss: ZCDP | Approximate

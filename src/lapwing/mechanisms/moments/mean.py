@@ -38,6 +38,7 @@ from typing import Any, ClassVar
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Ends, tail_of
+from lapwing.mechanisms.mechanism import Bounds, Given
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST,
@@ -70,14 +71,7 @@ class _Moments(MomentsMechanism):
 
     bounds: tuple[Fraction, Fraction]
 
-    def __init__(
-        self,
-        *,
-        bounds: tuple[Number, Number],
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        rows_per_unit: int = 1,
-    ) -> None:
+    def __init__(self, *, bounds: Bounds, epsilon: Given = None, rho: Given = None, rows_per_unit: int = 1) -> None:
         self._set(bounds=read_bounds(bounds, self.largest))
         self._set_noise(epsilon, rho, rows_per_unit)
 

@@ -28,7 +28,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Band, Ends, share_bands, tail_bound
-from lapwing.mechanisms.mechanism import FrozenValue, read_interval, share_outside
+from lapwing.mechanisms.mechanism import FrozenValue, Given, read_interval, share_outside
 from lapwing.numbers import Number, count, shown
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
@@ -84,7 +84,7 @@ class MomentsMechanism(FrozenValue, ABC):
     def column(self) -> Any:
         """What noisy cells are read by."""
 
-    def _set_noise(self, epsilon: Number | None, rho: Number | None, rows_per_unit: int) -> None:
+    def _set_noise(self, epsilon: Given, rho: Given, rows_per_unit: int) -> None:
         """Laplace noise for a price in epsilon, Gaussian for one in rho."""
         rows = count(rows_per_unit, "rows_per_unit")
         sensitivity = rows * GRID

@@ -42,7 +42,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Band, Ends, share_bands, tail_bounds
-from lapwing.mechanisms.mechanism import share_outside
+from lapwing.mechanisms.mechanism import Bounds, Given, share_outside
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST_TO_SQUARE,
@@ -315,13 +315,7 @@ class PairMoments(MomentsMechanism):
     y_bounds: tuple[Fraction, Fraction]
 
     def __init__(
-        self,
-        *,
-        x_bounds: tuple[Number, Number],
-        y_bounds: tuple[Number, Number],
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        rows_per_unit: int = 1,
+        self, *, x_bounds: Bounds, y_bounds: Bounds, epsilon: Given = None, rho: Given = None, rows_per_unit: int = 1
     ) -> None:
         x, y = read_bounds(x_bounds, LARGEST_TO_SQUARE), read_bounds(y_bounds, LARGEST_TO_SQUARE)
         self._set(x_bounds=x, y_bounds=y)

@@ -11,7 +11,7 @@ from flint import arb
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import FrozenValue
+from lapwing.mechanisms.mechanism import FrozenValue, Given
 from lapwing.mechanisms.quantiles.axis import read_counted
 from lapwing.mechanisms.scores import at_least
 from lapwing.mechanisms.sparse.vector import GeometricSparse
@@ -62,13 +62,7 @@ class AutoBounds(FrozenValue):
     scan: GeometricSparse = field(repr=False, compare=False)
 
     def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        first: int,
-        last: int,
-        values_per_unit: int = 1,
+        self, *, epsilon: Given = None, rho: Given = None, first: int, last: int, values_per_unit: int = 1
     ) -> None:
         if (epsilon is None) == (rho is None):
             raise Misconfigured("no price is given. Pass either epsilon or rho, for example epsilon=0.1.")

@@ -21,7 +21,7 @@ import numpy as np
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import FrozenValue
+from lapwing.mechanisms.mechanism import Bounds, FrozenValue, Given
 from lapwing.mechanisms.quantiles.axis import (
     FINEST,
     MOST_ROWS,
@@ -75,13 +75,7 @@ class Quantile(FrozenValue):
     rows_per_unit: int
 
     def __init__(
-        self,
-        *,
-        epsilon: Number,
-        at: Number = 0.5,
-        bounds: tuple[Number, Number],
-        step: Number | None = None,
-        rows_per_unit: int = 1,
+        self, *, epsilon: Number, at: Number = 0.5, bounds: Bounds, step: Given = None, rows_per_unit: int = 1
     ) -> None:
         self._set(epsilon=positive(epsilon, "epsilon"), at=read_share(at), axis=PointAxis(bounds, step))
         self._set(rows_per_unit=count(rows_per_unit, "rows_per_unit"))
@@ -266,13 +260,7 @@ class Quantiles(FrozenValue):
     rows_per_unit: int
 
     def __init__(
-        self,
-        *,
-        epsilon: Number,
-        at: Sequence[Number],
-        bounds: tuple[Number, Number],
-        step: Number | None = None,
-        rows_per_unit: int = 1,
+        self, *, epsilon: Number, at: Sequence[Number], bounds: Bounds, step: Given = None, rows_per_unit: int = 1
     ) -> None:
         self._set(epsilon=positive(epsilon, "epsilon"), at=read_quantiles(at, read_share), axis=PointAxis(bounds, step))
         self._set(rows_per_unit=count(rows_per_unit, "rows_per_unit"))

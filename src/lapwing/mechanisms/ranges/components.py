@@ -29,6 +29,7 @@ from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.numbers import Number, count
 
 Set = tuple[int, ...]
+Sets = Iterable[Iterable[int]]
 Sizes = tuple[int, ...]
 Counts = npt.NDArray[Any]
 """Whole numbers: int64, or Python integers where those could be too short."""
@@ -50,7 +51,7 @@ class TableMechanism(FrozenValue, ABC):
     sets: tuple[Set, ...]
     cells_per_unit: int
 
-    def _set_tables(self, sizes: object, sets: Iterable[Iterable[int]] | None, ways: object, unit: object) -> None:
+    def _set_tables(self, sizes: object, sets: Sets | None, ways: object, unit: object) -> None:
         lengths = read_sizes(sizes)
         self._set(sizes=lengths, sets=read_sets(sets, ways, lengths), cells_per_unit=count(unit, "cells_per_unit"))
 
@@ -84,7 +85,7 @@ def read_sizes(sizes: object) -> Sizes:
     return tuple(count(size, "sizes") for size in listed)
 
 
-def read_sets(sets: Iterable[Iterable[int]] | None, ways: object, sizes: Sizes) -> tuple[Set, ...]:
+def read_sets(sets: Sets | None, ways: object, sizes: Sizes) -> tuple[Set, ...]:
     """Reads which tables are asked for: these, or all of up to `ways` attributes."""
     if sets is None:
         most = min(count(ways, "ways"), len(sizes))

@@ -29,6 +29,7 @@ from lapwing.mechanisms.ranges.components import (
     MOST_TABLE,
     MarginalRelease,
     Set,
+    Sets,
     Sizes,
     TableMechanism,
     assemble,
@@ -85,13 +86,7 @@ class Marginals(TableMechanism):
     rho: Fraction
 
     def __init__(
-        self,
-        *,
-        sizes: Iterable[int],
-        sets: Iterable[Iterable[int]] | None = None,
-        ways: int = 2,
-        rho: Number,
-        cells_per_unit: int = 1,
+        self, *, sizes: Iterable[int], sets: Sets | None = None, ways: int = 2, rho: Number, cells_per_unit: int = 1
     ) -> None:
         self._set_tables(sizes, sets, ways, cells_per_unit)
         self._set(rho=positive(rho, "rho"))
@@ -176,13 +171,7 @@ class LaplaceMarginals(TableMechanism):
     epsilon: Fraction
 
     def __init__(
-        self,
-        *,
-        sizes: Iterable[int],
-        sets: Iterable[Iterable[int]] | None = None,
-        ways: int = 2,
-        epsilon: Number,
-        cells_per_unit: int = 1,
+        self, *, sizes: Iterable[int], sets: Sets | None = None, ways: int = 2, epsilon: Number, cells_per_unit: int = 1
     ) -> None:
         self._set_tables(sizes, sets, ways, cells_per_unit)
         self._set(epsilon=positive(epsilon, "epsilon"))

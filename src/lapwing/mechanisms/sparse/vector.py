@@ -63,17 +63,9 @@ class Sparse(SparseVector):
 
     def _crossing(self) -> Crossing:
         ticks = Ticks.of(self.sensitivity, 2 * self.answers * self.sensitivity / self.epsilon, reals=self.reals)
-        bar_scale = 2 * self.answers * ticks.sensitivity / self.epsilon
-        return Crossing(
-            ticks=ticks,
-            threshold=ticks.round(self.threshold),
-            shift=0,
-            bar_scale=bar_scale,
-            query_scale=2 * bar_scale,
-            answers=self.answers,
-            two_sided=True,
-            refreshed=True,
-        )
+        scale = 2 * self.answers * ticks.sensitivity / self.epsilon
+        threshold = ticks.round(self.threshold)
+        return Crossing(ticks, threshold, 0, scale, 2 * scale, self.answers, two_sided=True, refreshed=True)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -242,17 +234,9 @@ class GeometricSparse(SparseVector):
 
     def _crossing(self) -> Crossing:
         ticks = Ticks.of(self.sensitivity, min(self.scales), reals=self.reals)
-        bar_scale, query_scale = self._scales(ticks.sensitivity)
-        return Crossing(
-            ticks=ticks,
-            threshold=ticks.round(self.threshold),
-            shift=round(self.shift / (ticks.step or 1)),
-            bar_scale=bar_scale,
-            query_scale=query_scale,
-            answers=self.answers,
-            two_sided=False,
-            refreshed=False,
-        )
+        threshold, shift = ticks.round(self.threshold), round(self.shift / (ticks.step or 1))
+        bar, query = self._scales(ticks.sensitivity)
+        return Crossing(ticks, threshold, shift, bar, query, self.answers, two_sided=False, refreshed=False)
 
     @property
     def _moves(self) -> int:
