@@ -7,19 +7,6 @@ from lapwing.lab.replay import Replay, replay
 from lapwing.lab.report import Audit, Claim, Finding
 
 __all__ = [
-    "ATTACKS",
-    "Attacked",
-    "Audit",
-    "Claim",
-    "Finding",
-    "OneRun",
-    "Replay",
-    "attack",
-    "attack_all",
-    "audit",
-    "audit_groups",
-    "audit_one_run",
-    "audit_outputs",
-    "course",
-    "replay",
-]
+    "ATTACKS", "Attacked", "Audit", "Claim", "Finding", "OneRun", "Replay", "attack", "attack_all", "audit",
+    "audit_groups", "audit_one_run", "audit_outputs", "course", "replay",
+]  # fmt: skip

@@ -11,26 +11,7 @@ from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.posterior import Belief, posterior
 
 __all__ = [
-    "ZCDP",
-    "Accounting",
-    "Approximate",
-    "Belief",
-    "BoundedRange",
-    "Budget",
-    "Composition",
-    "Cost",
-    "Filter",
-    "Loss",
-    "Neighbours",
-    "PrivacyLoss",
-    "Pure",
-    "compose_fixed",
-    "delta_of_rho",
-    "epsilon_of_rho",
-    "group_delta",
-    "posterior",
-    "read_loss",
-    "rho_of_epsilon",
-    "tightest_delta",
-    "tightest_epsilon",
-]
+    "ZCDP", "Accounting", "Approximate", "Belief", "BoundedRange", "Budget", "Composition", "Cost", "Filter", "Loss",
+    "Neighbours", "PrivacyLoss", "Pure", "compose_fixed", "delta_of_rho", "epsilon_of_rho", "group_delta", "posterior",
+    "read_loss", "rho_of_epsilon", "tightest_delta", "tightest_epsilon",
+]  # fmt: skip
