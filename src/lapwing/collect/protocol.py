@@ -171,13 +171,8 @@ class FrequencyProtocol(LocalProtocol):
     """Why it was chosen, if `choose` chose it."""
 
     def __init__(self, values: Sequence[Hashable], *, epsilon: Number, width: int = WORD) -> None:
-        set_fields(
-            self,
-            epsilon=read_epsilon(epsilon),
-            values=read_distinct(values, "values", MOST_VALUES),
-            width=width,
-            why="",
-        )
+        listed = read_distinct(values, "values", MOST_VALUES)
+        set_fields(self, epsilon=read_epsilon(epsilon), values=listed, width=width, why="")
 
     @property
     @abstractmethod

@@ -169,12 +169,9 @@ def exp_is_sound() -> bool:
 
 
 def _exp_is_near(point: float, estimate: float) -> bool:
-    if not math.isfinite(estimate):
-        return False
     low, high = exp_neg(*point.as_integer_ratio(), 128)
-    numerator, denominator = estimate.as_integer_ratio()
-    scaled = numerator << 128 + 21
-    return low * ((1 << 21) - 1) * denominator <= scaled <= high * ((1 << 21) + 1) * denominator
+    share = Fraction(1, 1 << 21)
+    return math.isfinite(estimate) and low * (1 - share) <= Fraction(estimate) * (1 << 128) <= high * (1 + share)
 
 
 def _floor(bounds: BoundsAt, width: int) -> int:

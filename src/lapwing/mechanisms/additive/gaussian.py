@@ -135,13 +135,9 @@ class Gaussian(FrozenValue, Additive):
         Up to sigma = 4,096 it is the smallest such t (sums in float64, rounded to the safe side by a share 1e-9);
         beyond, P[Z >= m] <= P[N >= m - 1] with N normal makes it at most one too large. [CKS20, Prop. 25]
         """
-        exact_confidence = confidence_of(confidence)
+        level = confidence_of(confidence)
         k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
-        inside = (
-            math.log1p(-float(1 - exact_confidence))
-            if exact_confidence > Fraction(1, 2)
-            else math.log(exact_confidence)
-        )
+        inside = math.log1p(-float(1 - level)) if level > Fraction(1, 2) else math.log(level)
         outside = -math.expm1(inside / k) * (1 - 1e-9)  # what one value may leave out
         if self.scale > _SUMMED:
             from scipy.special import ndtri  # slow import

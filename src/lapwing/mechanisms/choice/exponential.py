@@ -241,12 +241,8 @@ class TopK(scores.Selection):
     @property
     def once(self) -> Exponential | PermuteAndFlip:
         kind = PermuteAndFlip if self.peeling else Exponential
-        return kind(
-            epsilon=self.epsilon / self.k,
-            sensitivity=self.sensitivity,
-            monotone=self.monotone,
-            neighbours=self.neighbours,
-        )
+        terms = {name: getattr(self, name) for name in ("sensitivity", "monotone", "neighbours")}
+        return kind(epsilon=self.epsilon / self.k, **terms)
 
     @property
     def rate(self) -> Fraction:

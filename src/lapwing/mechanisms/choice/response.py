@@ -68,11 +68,7 @@ class RandomizedResponse(PureMechanism):
     """P[truth] where it is a fraction; None where epsilon decides it."""
 
     def __init__(self, *, epsilon: Number, answers: Sequence[Hashable] = (False, True)) -> None:
-        self._set(
-            epsilon=positive(epsilon, "epsilon"),
-            answers=read_distinct(answers, "answers"),
-            truthful=None,
-        )
+        self._set(epsilon=positive(epsilon, "epsilon"), answers=read_distinct(answers, "answers"), truthful=None)
 
     @classmethod
     def two_coins(cls, *, answers: Sequence[Hashable] = (False, True)) -> RandomizedResponse:

@@ -12,7 +12,6 @@ by 1. Given all earlier answers, increments chosen after seeing them are the sam
 loss of a measurement is 0 unless it holds x_j, which only those of j's epoch do: the sum of losses along the stream
 is the loss within one epoch. The same argument covers increments that are chosen adaptively within an epoch. A unit
 that changes T steps is T such changes: losses add (T epsilon), and for zCDP T^2 rho (privacy/loss.py, lemma (path)).
-Checked by: tests/mechanisms/counters/test_counter.py
 """
 
 from __future__ import annotations

@@ -149,11 +149,8 @@ class LaplaceThreshold(CountThreshold):
     scale: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        price, exact_delta, kappa = (
-            read_epsilon(epsilon),
-            read_delta(delta, key_loss.NO_DELTA),
-            key_loss.read_keys(keys_per_unit),
-        )
+        price, exact_delta = read_epsilon(epsilon), read_delta(delta, key_loss.NO_DELTA)
+        kappa = key_loss.read_keys(keys_per_unit)
         scale, share = kappa / price, key_loss.share_of_key(exact_delta, kappa)
         self._set(loss=Approximate(price, exact_delta), keys_per_unit=kappa, scale=scale)
         self._set(threshold=key_loss.laplace_margin(scale, share))

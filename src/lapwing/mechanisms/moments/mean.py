@@ -25,7 +25,6 @@ An engine that divides in floats cuts each of these cells in turn to [0, what is
 Two steps: `cells` reads rows, and an engine may do it instead (sum of a, sum of a * a >> 30, number of rows); `release`
 adds the noise. Everything behind that is post-processing of the noisy cells: moment_values.py and variance.py do it
 for many groups at once, and a release here is the case of one group.
-Checked by: tests/mechanisms/moments/test_mean.py
 """
 
 from __future__ import annotations

@@ -343,11 +343,8 @@ class PairMoments(MomentsMechanism):
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
         """With this probability the covariance is off by at most this, if there are at least `rows` rows."""
-        size, bound, area = (
-            count(rows, "rows") * GRID,
-            self.noise.error(confidence, simultaneous=_CELLS),
-            self.column.area,
-        )
+        size, bound = count(rows, "rows") * GRID, self.noise.error(confidence, simultaneous=_CELLS)
+        area = self.column.area
         if size <= _CELLS * bound:
             return area / 2
         return area * min(0.5, 4.5 * bound / (size - _CELLS * bound) + 6 * ROUNDING * STEP)

@@ -4,7 +4,6 @@ Attributes with declared domains, such as sex, region and age group; a record is
 never built. Asked for are the counts over some sets of attributes, for example over every pair. Asking table by table
 pays for what the tables share again and again; both mechanisms measure what they share once (components.py).
 
-Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ Lemma (root). The lower triangle of ones, P, is the square of the lower triangul
 binom(2k, k) / 4^k, the coefficients of (1 - t)^(-1/2). A is that root, times 2^20, rounded to whole numbers. Whatever A
 is, its longest column is known exactly and P A^-1 undoes it, so the rounding costs neither privacy nor bias.
 `ToeplitzCounter` measures the same.
-Checked by: tests/mechanisms/ranges/test_ranges.py
 """
 
 from __future__ import annotations
