@@ -158,17 +158,14 @@ def _tail(table: NoiseTable, sign: int, bits: BitSource) -> int | None:
 
 
 def sample_geometric(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
-    """`count` independent draws of geometric noise, at least 0."""
     return sample_block(table_of(NoiseLaw(1 / scale, 1, two_sided=False)), count, bits)
 
 
 def sample_laplace(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
-    """`count` independent draws of discrete Laplace noise."""
     return sample_block(table_of(NoiseLaw(1 / scale, 1)), count, bits)
 
 
 def sample_gaussian(variance: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
-    """`count` independent draws of discrete Gaussian noise."""
     return sample_block(table_of(NoiseLaw(1 / (2 * variance), 2)), count, bits)
 
 

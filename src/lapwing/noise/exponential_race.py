@@ -127,7 +127,6 @@ class _Runner:
         self._measure()
 
     def narrow(self) -> None:
-        """Draws more digits."""
         self._uniform.extend()
         self._measure()
 

@@ -197,7 +197,7 @@ def read_distinct(values: object, name: str, most: int = 10**9) -> tuple[Hashabl
     except TypeError:
         raise Misconfigured(f"`{name}` holds something that cannot be compared. Pass strings or numbers.") from None
     if not 2 <= len(listed) <= most or not distinct:
-        raise Misconfigured(f"`{name}` must hold 2 to {most:,} values, all different, such as ['no', 'yes'].")
+        raise Misconfigured(f"`{name}` must hold 2 to {most:,} different values. Pass for example ['no', 'yes'].")
     return listed
 
 

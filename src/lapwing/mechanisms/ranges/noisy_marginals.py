@@ -268,7 +268,7 @@ def _average(sizes: Sizes, sets: tuple[Set, ...], noisy: Mapping[Set, Floats]) -
     """The tables from the noisy counts of the measured sets, by least squares."""
     if len(noisy) == 1:
         ((whole, table),) = noisy.items()
-        return {axes: frozen(sum_over(table, whole, axes)) for axes in sets}
+        return {axes: frozen(np.array(sum_over(table, whole, axes))) for axes in sets}
     parts = {}
     for part in closure(sets):
         mixed = _weights_of_part(sizes, sets, part)

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import fmpz_poly
@@ -75,20 +75,6 @@ def product(a: Floats, b: Floats, terms: int) -> Floats:
 
 MOST_CELLS = 1 << 20
 _LARGEST = 1 << 62
-
-
-class RangeMechanism(Protocol):
-    """What a release needs to know of the mechanism that made it."""
-
-    alike: ClassVar[bool]
-    """Whether every cell has the same error."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -153,6 +139,7 @@ class PrefixSums(FrozenValue):
     rho: Fraction
     cells_per_unit: int
     alike: ClassVar[bool] = False
+    """Whether every cell has the same error."""
 
     def __init__(self, *, size: int, rho: Number, cells_per_unit: int = 1) -> None:
         self._set(size=read_size(size, "size"), rho=positive(rho, "rho"))
@@ -297,6 +284,9 @@ class Ranges(FrozenValue):
         asked[first:last] = 1
         solved = _inverse(asked, self.blocks)
         return np.concatenate([solved.reshape(-1, block).sum(axis=1) for block in self.blocks])
+
+
+RangeMechanism = PrefixSums | Ranges
 
 
 def read_size(value: object, name: str) -> int:
