@@ -119,13 +119,9 @@ class Frequencies(Tabular):
         return ends(self.counts, self.n, Support(float(self.protocol.p), float(self.protocol.q)), outside)
 
     def _facts(self) -> dict[str, Any]:
-        return {
-            "protocol": self.protocol.kind,
-            "epsilon": f"{float(self.protocol.epsilon):.6g}",
-            "reports": self.n,
-            "of": self.of,
-            "moved_by_one": self.moved_by(1),
-        }
+        epsilon = f"{float(self.protocol.epsilon):.6g}"
+        facts = {"protocol": self.protocol.kind, "epsilon": epsilon, "reports": self.n, "of": self.of}
+        return {**facts, "moved_by_one": self.moved_by(1)}
 
 
 def place_of(protocol: Oracle, value: Hashable) -> int:

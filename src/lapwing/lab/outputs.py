@@ -174,12 +174,8 @@ def _numeric(sample: Floats, form: _Form) -> dict[str, Floats]:
     features: dict[str, Floats] = {}
     for i, column in enumerate(sample.T):
         features |= _of_column(f"value[{i}]", column, form.real)
-    return features | {
-        "sum": sample.sum(axis=1),
-        "least": sample.min(axis=1),
-        "greatest": sample.max(axis=1),
-        "first minus last": sample[:, 0] - sample[:, -1],
-    }
+    joint = {"sum": sample.sum(axis=1), "least": sample.min(axis=1), "greatest": sample.max(axis=1)}
+    return features | joint | {"first minus last": sample[:, 0] - sample[:, -1]}
 
 
 def _of_column(name: str, column: Floats, real: bool) -> dict[str, Floats]:

@@ -21,8 +21,8 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Array
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
@@ -122,7 +122,7 @@ def mechanisms_for(price: Loss) -> Family:
     return _FAMILIES[type(price)](price)
 
 
-Cells = npt.NDArray[Any]
+Cells = Array
 CellColumns = tuple[Cells, ...]
 
 _NARROW = 1 << 62

@@ -17,9 +17,8 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Array, Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue, read_monotone
 from lapwing.noise.bernoulli import exp_neg
@@ -27,7 +26,7 @@ from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, posi
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
 
 T = TypeVar("T")
-Wholes = npt.NDArray[Any]
+Wholes = Array
 """An integer array, or Python integers of any size in an object array."""
 
 _DIGITS = 15  # a decimal of at most 15 digits is determined by its float64

@@ -7,16 +7,14 @@ Checked by: tests/noise/test_choice.py
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Array, Floats
 from lapwing.noise.bernoulli import Exponent, sample_bernoulli_exp_each
 from lapwing.noise.bits import SYSTEM, BitSource, sample_uniform, uniform_integer
 
-Exponents = npt.NDArray[Any]
+Exponents = Array
 """int64, or Python integers of any size in an object array."""
 
 _MOST_TRIES = 1 << 20  # proposals at a time

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.noise.bernoulli import LazyUniform
 from lapwing.noise.bits import SYSTEM, BitSource, Words
@@ -34,7 +34,7 @@ from lapwing.noise.choice import FAR, Exponents, scale_exponents
 from lapwing.numbers import ball, enclose
 
 Indices = npt.NDArray[np.intp]
-Multiplicities = npt.NDArray[np.int64]
+Multiplicities = Integers
 
 SLACK, SHARE = 2.0**-22, 2.0**-40
 """float64 is off by less than SLACK + SHARE rate e."""

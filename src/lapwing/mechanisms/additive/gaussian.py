@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Integers
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
 from lapwing.mechanisms.additive.laplace import Laplace
@@ -147,7 +146,7 @@ class Gaussian(FrozenValue, Additive):
 
 
 @lru_cache(maxsize=16)
-def _weights(sigma: float) -> tuple[npt.NDArray[np.float64], float]:
+def _weights(sigma: float) -> tuple[Floats, float]:
     """exp(-z^2 / (2 sigma^2)) for z = 0, 1, 2, ... until it vanishes in float64, and the sum over all integers."""
     z = np.arange(math.ceil(39 * sigma) + 2, dtype=np.float64)
     weights = np.exp(-((z / sigma) ** 2) / 2)

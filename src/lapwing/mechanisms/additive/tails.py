@@ -49,13 +49,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, Integers
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 
-Repetitions = npt.NDArray[np.int64]
 Ends = tuple[float, float]
 Band = tuple[Floats, Floats]
 """The low and the high ends of the intervals of all groups."""
@@ -83,9 +81,7 @@ _GROUPS_AT_ONCE = 1 << 12
 _BLUR = 2.0**-47  # float64 sums of a few cells, as a share of their sizes
 
 
-def laplace_tail_bound(
-    weights: Floats, scales: Floats | float, outside: float, times: Repetitions | None = None
-) -> float:
+def laplace_tail_bound(weights: Floats, scales: Floats | float, outside: float, times: Integers | None = None) -> float:
     """For discrete Laplace noise of these scales, one for each weight or one for all; `times` repeats each weight."""
     pairs = np.stack(np.broadcast_arrays(np.abs(weights), np.asarray(scales, np.float64)))
     used = pairs[0] > 0
@@ -116,7 +112,7 @@ def _round_up(pairs: Floats) -> Floats:
     return np.ldexp(np.ceil(mantissa * 2.0**40) / 2.0**40, exponent)
 
 
-def _chernoff(kinds: Floats, times: Repetitions, outside: float) -> float:
+def _chernoff(kinds: Floats, times: Integers, outside: float) -> float:
     """The best x over a few t with 2 e^(-t x) E[e^(t W)] = outside."""
     weight, half = kinds[0], 0.5 / kinds[1]
     bounds = []
@@ -128,7 +124,7 @@ def _chernoff(kinds: Floats, times: Repetitions, outside: float) -> float:
     return min(bounds)
 
 
-def _by_fourier(kinds: Floats, times: Repetitions, outside: float, most: float) -> float:
+def _by_fourier(kinds: Floats, times: Integers, outside: float, most: float) -> float:
     """Bisects P[|W + h N| > y] between 0 and a bound; see above."""
     weight, narrow = kinds[0], np.sinh(0.5 / kinds[1])
     std = math.sqrt(float((times * (weight / narrow) ** 2).sum() / 2))
@@ -150,7 +146,7 @@ def _by_fourier(kinds: Floats, times: Repetitions, outside: float, most: float) 
     return high + 4 * smooth
 
 
-def _series(weight: Floats, narrow: Floats, times: Repetitions, smooth: float, period: float) -> tuple[Floats, Floats]:
+def _series(weight: Floats, narrow: Floats, times: Integers, smooth: float, period: float) -> tuple[Floats, Floats]:
     """Where the characteristic function of the smoothed sum is taken, and its values, until they vanish."""
     angles, heights = [], []
     for start in range(1, math.ceil(8.5 / smooth * period / (2 * math.pi)) + 1, _BLOCK):

@@ -13,9 +13,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
 from lapwing.mechanisms.scores import shares
@@ -23,8 +22,6 @@ from lapwing.noise import sample_coins, sample_uniform
 from lapwing.noise.bernoulli import BoundsAt, exp_neg, rational_bounds
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
 from lapwing.privacy.neighbours import Neighbours
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -156,13 +153,13 @@ class RandomizedResponse(PureMechanism):
 
         return bounds
 
-    def _randomize(self, truths: Places) -> Places:
+    def _randomize(self, truths: Integers) -> Integers:
         """Both draws are made for everyone; `others` steps away from the truth is uniform among the others."""
         keep = sample_coins(self._bounds(), truths.size).reshape(truths.shape)
         steps = sample_uniform(len(self.answers) - 1, truths.size).reshape(truths.shape)
         return np.where(keep, truths, (truths + 1 + steps) % len(self.answers))
 
-    def _places(self, values: Any) -> Places:
+    def _places(self, values: Any) -> Integers:
         index = {answer: i for i, answer in enumerate(self.answers)}
         listed = values.to_pylist() if hasattr(values, "to_pylist") else values
         flat = listed.ravel().tolist() if isinstance(listed, np.ndarray) else listed
@@ -174,7 +171,7 @@ class RandomizedResponse(PureMechanism):
             ) from None
         return places.reshape(values.shape) if isinstance(values, np.ndarray) else places
 
-    def _like(self, given: Any, places: Places) -> Any:
+    def _like(self, given: Any, places: Integers) -> Any:
         """The answers in these places, in the kind of container that was given."""
         if isinstance(given, list):
             return [self.answers[i] for i in places.tolist()]

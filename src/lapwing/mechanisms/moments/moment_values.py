@@ -21,9 +21,8 @@ from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Array, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
@@ -37,10 +36,10 @@ GRID = 1 << 30
 """M: every row spreads this many steps over its cells."""
 STEP = 1.0 / GRID
 
-CellArrays = Sequence[npt.NDArray[Any]]
+CellArrays = Sequence[Array]
 """One array of noisy integers a cell, with one entry per group."""
 
-Steps = npt.NDArray[np.int64]
+Steps = Integers
 
 LARGEST = Fraction(10) ** 300
 """The largest bound of a value that is only summed."""
@@ -190,7 +189,7 @@ def at_share(column: ColumnCells, share: Floats) -> Floats:
     return np.clip(low + (high - low) * share, low, high)
 
 
-def _as_floats(cell: npt.NDArray[Any]) -> Floats:
+def _as_floats(cell: Array) -> Floats:
     if cell.dtype != object:
         return cell.astype(np.float64)
     return np.array([float(min(max(value, -_FARTHEST), _FARTHEST)) for value in cell.tolist()], np.float64)
@@ -235,7 +234,7 @@ def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
     return low, high
 
 
-def _rows(values: Any) -> npt.NDArray[Any]:
+def _rows(values: Any) -> Array:
     """The rows as a flat array of numbers. No message shows a row."""
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
         values = np.asarray(values)
@@ -246,5 +245,4 @@ def _rows(values: Any) -> npt.NDArray[Any]:
             raise Misconfigured("`values` holds what is not a number. Pass a list or an array of numbers.") from None
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise Misconfigured("`values` must be one column of integers or floats. Pass a flat list or array.")
-    rows: npt.NDArray[Any] = values
-    return rows
+    return np.asarray(values)

@@ -71,14 +71,9 @@ class AutoBounds(FrozenValue):
         low, high = _read_exponent(first, "first"), _read_exponent(last, "last")
         if low >= high:
             raise Misconfigured(f"`first` is {first} and `last` is {last}; `first` must be below `last`.")
+        least = -math.ceil(_SPARED * values / price)
         scan = GeometricSparse(
-            threshold=-math.ceil(_SPARED * values / price),
-            epsilon=price,
-            queries=high - low,
-            sensitivity=values,
-            monotone=True,
-            ratio=_RATIO,
-            shift=0,
+            threshold=least, epsilon=price, queries=high - low, sensitivity=values, monotone=True, ratio=_RATIO, shift=0
         )
         self._set(epsilon=price, first=low, last=high, values_per_unit=values, scan=scan)
 

@@ -23,9 +23,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Integers
+from lapwing.arrays import Array, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue, read_pair
 from lapwing.mechanisms.scores import number_array
@@ -109,7 +108,7 @@ class PointAxis(FrozenValue):
             case _:
                 raise _unreadable()
 
-    def _from_floats(self, values: npt.NDArray[np.float64]) -> Integers:
+    def _from_floats(self, values: Floats) -> Integers:
         if np.isnan(values).any():
             raise _unreadable()
         low, high = float(self.low), float(self.low + (self.size - 1) * self.step)
@@ -165,7 +164,7 @@ def whole_numbers(values: object) -> Integers:
     return array.astype(np.int64)
 
 
-def _array(values: object) -> npt.NDArray[Any]:
+def _array(values: object) -> Array:
     if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
         raise _unreadable()
     array = number_array(values)

@@ -55,7 +55,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from lapwing.arrays import Floats, Integers, frozen
 from lapwing.errors import Misconfigured
@@ -373,7 +372,7 @@ class GridQuantiles(FrozenValue):
             return QuantileTable(values, nothing, nothing, None)
         return QuantileTable(values, self._values(lows, Fraction(0)), self._values(highs, 2 * middle), self.confidence)
 
-    def _values(self, cells: npt.NDArray[np.int64], inside: Fraction) -> Floats:
+    def _values(self, cells: Integers, inside: Fraction) -> Floats:
         """Where in its cell each value lies: 0 at the lower edge, 1 at the upper one."""
         low, high = self.bounds
         width = (high - low) / max(self.cells - self.points, 1)

@@ -22,16 +22,7 @@ import numpy as np
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import Bounds, FrozenValue, Given
-from lapwing.mechanisms.quantiles.axis import (
-    FINEST,
-    MOST_ROWS,
-    Pieces,
-    PointAxis,
-    Tally,
-    pieces,
-    rank_losses,
-    read_quantiles,
-)
+from lapwing.mechanisms.quantiles.axis import FINEST, Pieces, PointAxis, Tally, pieces, rank_losses, read_quantiles
 from lapwing.mechanisms.scores import at_least, loss_within, read_candidates, shares
 from lapwing.noise import SYSTEM
 from lapwing.noise.bernoulli import flip_exp
@@ -321,7 +312,7 @@ class Quantiles(FrozenValue):
         """A place from start to stop - 1, with the law of Quantile for the rows that lie there."""
         before, after = spread.ranks(np.array([start, stop])).tolist()
         rows, rate = after - before, self.rate(at)
-        step = float(min(max(1 / rate, Fraction(1)), Fraction(MOST_ROWS)))  # a weight falls by a factor of e over it
+        step = float(min(max(1 / rate, Fraction(1)), Fraction(_MOST_POINTS)))  # a weight falls by a factor of e over it
         edges, ranks = spread.edges(start, stop, before + float(at) * rows, step)
         lengths, ranks = np.diff(edges), ranks - before
         some = lengths > 0

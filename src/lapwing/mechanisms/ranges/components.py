@@ -21,9 +21,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats, frozen
+from lapwing.arrays import Array, Floats, frozen
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.numbers import Number, count
@@ -31,7 +30,7 @@ from lapwing.numbers import Number, count
 Set = tuple[int, ...]
 Sets = Iterable[Iterable[int]]
 Sizes = tuple[int, ...]
-Counts = npt.NDArray[Any]
+Counts = Array
 """Whole numbers: int64, or Python integers where those could be too short."""
 
 MOST_ATTRIBUTES = 60

@@ -26,19 +26,7 @@ from flint import arb
 
 from lapwing.errors import Misconfigured
 from lapwing.noise.bernoulli import exp_neg
-from lapwing.numbers import (
-    Enclosure,
-    Number,
-    ball,
-    below_one,
-    count,
-    enclose,
-    exact,
-    nonnegative,
-    ordinary,
-    positive,
-    shown,
-)
+from lapwing.numbers import Enclosure, Number, ball, below_one, count, enclose, nonnegative, ordinary, positive, shown
 from lapwing.privacy.analysis.profile import (
     Amount,
     Law,
@@ -242,7 +230,7 @@ def _require_feasible(outcomes: int) -> None:
 
 
 def _order(order: Number) -> Fraction:
-    number = exact(order, "order")
+    number = positive(order, "order")
     if number <= 1:
         raise Misconfigured(f"`order` is {order}; it must be above 1. Pass for example 2.")
     return number

@@ -29,13 +29,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, flag, nonnegative, round_down, round_up
 
-Law = Mapping[Any, Number | Enclosure] | Sequence[Number | Enclosure] | npt.NDArray[np.float64]
+Law = Mapping[Any, Number | Enclosure] | Sequence[Number | Enclosure] | Floats
 """The probability of every outcome."""
 OutcomePair = tuple[Enclosure, Enclosure]
 """Bounds of the probability of one outcome, under P and under Q."""
