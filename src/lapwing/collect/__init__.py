@@ -2,7 +2,7 @@
 
 `choose` picks the protocol for shares of declared values, `choose_mean` that for a number, `histogram` that for bins,
 `choose_panel` that for a yes or no that changes over time, `FrequentStrings` finds strings without a candidate list.
-`central_epsilon` tells what a trusted shuffler adds.
+`central_epsilon` is the epsilon with a trusted shuffler.
 """
 
 from lapwing.collect.choose import Histogram, ProtocolComparison, choose, compare, histogram

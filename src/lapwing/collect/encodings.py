@@ -256,7 +256,7 @@ class Rappor(BitVectorProtocol):
 
     @property
     def loss(self) -> Pure:
-        """What all reports of one client lose together."""
+        """The loss of all reports of one client together."""
         return Pure(self.forever)
 
     @property
@@ -303,7 +303,7 @@ class Rappor(BitVectorProtocol):
 
 
 class RapporClient:
-    """What a respondent keeps: one value and its permanent bits, never the reports' own randomness.
+    """The state of a respondent: one value and its permanent bits, never the reports' own randomness.
 
     The value is kept in the clear, to refuse another one: a client stays on the device.
     """
@@ -324,5 +324,5 @@ class RapporClient:
 
     @property
     def loss(self) -> Pure:
-        """What all reports lose together, for the value that the client was enrolled with."""
+        """The loss of all reports together, for the value that the client was enrolled with."""
         return self._protocol.loss

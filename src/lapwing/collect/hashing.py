@@ -50,7 +50,6 @@ class Hashing:
 
     @property
     def size(self) -> int:
-        """Bytes of the functions and the bucket."""
         return 4 * (self.columns + 1) + (1 if self.buckets <= 1 << 8 else 2)
 
     @property

@@ -75,7 +75,7 @@ class MeanProtocol(LocalProtocol):
 
     @abstractmethod
     def contributions(self, rows: ReportRows) -> Floats:
-        """What each report adds to the sum: in expectation the number itself."""
+        """The contribution of each report to the sum: in expectation the number itself."""
 
     @abstractmethod
     def worst_variance(self) -> float:

@@ -33,7 +33,7 @@ Of = Literal["respondents", "population"]
 
 
 class Oracle(Protocol):
-    """What an estimate needs of the protocol that made the reports."""
+    """The parts of a protocol that an estimate needs."""
 
     @property
     def values(self) -> tuple[Hashable, ...]: ...

@@ -115,7 +115,7 @@ CHECKS: dict[tuple[type, str], Check] = {
     **{(kind, "choose"): check_scores for kind in _OF_SCORES},
     **{(kind, "__call__"): check_rows for kind in _OF_ROWS},
 }
-"""What may be called, and how its inputs are compared."""
+"""The methods that may be called, and the comparison of their inputs."""
 RUNS = (mechanisms.AboveThreshold, mechanisms.Sparse, mechanisms.NumericSparse)
 _DRAWING = ("__call__", "choose", "respond", "keep", "release", "start", "draw")
 
@@ -132,7 +132,7 @@ class Called:
 
 @dataclass(slots=True)
 class Recording:
-    """What one run of the function did. With `answers`, releases are compared with them and answered by them."""
+    """The record of one run of the function. With `answers`, releases are compared with them and answered by them."""
 
     answers: Recording | None = None
     calls: list[Called] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What an audit looks at: the output, what its structure gives away, and the event that most clearly breaks the claim.
+"""Features of outputs and of their structure, and the event that most clearly breaks the claim.
 
 Every output becomes numbers, one for each feature: its value, each coordinate or key, the lowest bit of a float,
 whether it is NaN or an error, its type, its length, which keys it has and in which order. A feature of one run depends
@@ -47,7 +47,7 @@ class Features:
 
 
 class _Form(NamedTuple):
-    """What all training outputs are: numbers of this type, or rows of them of a fixed length in this container."""
+    """The form of all training outputs: numbers of this type, or rows of them of a fixed length in this container."""
 
     container: type | None
     length: int | None

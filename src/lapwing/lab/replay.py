@@ -30,12 +30,12 @@ from lapwing.privacy.loss import Loss
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the replay of one pair found."""
+    """The result for one pair."""
 
     problems: tuple[str, ...]
     releases: int
     loss: str
-    """What the mechanisms lose together, in words."""
+    """The loss of all mechanisms together, in words."""
 
     @property
     def rejected(self) -> bool:

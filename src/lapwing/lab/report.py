@@ -1,4 +1,4 @@
-"""What is claimed of a mechanism, and what an audit found, in words, as JSON and as a picture.
+"""Claims about mechanisms and the results of audits, in words, as JSON and as pictures.
 
 A report never says that a mechanism is private. `lower` and `upper` say what a rate shows about its probability:
 Guarantee:  for n independent trials of probability p, `lower` is above p with probability at most `level`, and so is

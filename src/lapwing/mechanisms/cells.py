@@ -130,7 +130,7 @@ _COUNTED = Fraction(1, 10)  # the share of a search's epsilon that counts its un
 
 
 class CellMechanism(Protocol):
-    """What releases the cells of one measure."""
+    """Releases the cells of one measure."""
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
         """Noisy columns from exact ones, in `groups` groups."""
@@ -227,7 +227,6 @@ class NoisyRanges:
 
     @property
     def measured(self) -> tuple[Set, ...]:
-        """The tables that are read, by the numbers of their axes."""
         return ((0,),)
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:

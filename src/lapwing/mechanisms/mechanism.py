@@ -1,4 +1,4 @@
-"""What mechanisms and releases share: frozen values with a short text, and parameters that several of them read."""
+"""Shared by mechanisms and releases: frozen values with a short text, and parameters that several of them read."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _DTYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 class BitSource(Protocol):
-    """Where samplers take their randomness from."""
+    """A source of randomness for samplers."""
 
     def words(self, count: int, width: int) -> Words:
         """`count` independent uniform integers of `width` bits (1 to 64), in the smallest unsigned type."""

@@ -172,7 +172,7 @@ def sample_gaussian(variance: Fraction, count: int, *, bits: BitSource = SYSTEM)
 def laplace_integer(scale: Fraction, bits: BitSource = SYSTEM) -> int:
     """One draw with P[z] proportional to exp(-|z| / scale): a geometric size and a fair sign.
 
-    The zero with a minus is thrown back, so that zero occurs once.
+    The zero with a minus is rejected, so that zero occurs once.
     """
     while True:
         size = run_exp(scale.denominator, scale.numerator, bits)
@@ -196,7 +196,7 @@ def cauchy_integer(scale: Fraction, bits: BitSource = SYSTEM) -> int:
 
 
 def propose_cauchy(scale: Fraction, bits: BitSource) -> int | None:
-    """One proposal: z with probability scale^2 / (6 B (z^2 + scale^2)), None if it is thrown back."""
+    """One proposal: z with probability scale^2 / (6 B (z^2 + scale^2)), None if it is rejected."""
     top, bottom = scale.numerator, scale.denominator
     start, width, doublings = 0, -(-top // bottom), 0
     if uniform_integer(3, bits):  # a block beyond the first

@@ -85,7 +85,6 @@ class NoiseTable:
     """Guide cell -> floor(2^16 a lower bound of the acceptance probability in that block), 0 where undecided."""
 
     def bounds(self, category: int) -> BoundsAt:
-        """Enclosures of F_category."""
         return lambda precision: tuple(side[category] for side in _shares(self, precision))  # type: ignore[return-value]
 
     @property

@@ -1,4 +1,4 @@
-"""What a release costs: losses, conversions between them, budgets, and the filter that enforces a budget."""
+"""The cost of releases: losses, conversions between them, budgets, and the filter that enforces a budget."""
 
 from lapwing.privacy.analysis.composition import Composition, compose_fixed
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss

@@ -49,7 +49,7 @@ class Rules:
     """
 
     unit = "epsilon"
-    """What an amount counts."""
+    """The unit of amounts."""
     has_delta = True
     """Whether losses with a delta can be paid."""
     composes_lists = True
@@ -164,7 +164,7 @@ class Cost:
 
     @property
     def unit(self) -> str:
-        """What `amount` measures: "epsilon" or "rho"."""
+        """The unit of `amount`: "epsilon" or "rho"."""
         return self.accounting.rules.unit
 
     @property
@@ -288,7 +288,7 @@ class Budget:
         return rules.loss(exactly, below_one(delta, "delta"))
 
     def cost(self, loss: Loss) -> Cost:
-        """What a loss costs here, rounded up. Refused if no rule proves a bound in this currency."""
+        """The cost of a loss here, rounded up. Refused if no rule proves a bound in this currency."""
         own = self.accounting.rules.convert(read_loss(loss))
         return Cost(self.accounting, _keep_or_round_up(own.amount), _keep_or_round_up(own.delta))
 
@@ -335,7 +335,7 @@ def _leading_digits(value: Fraction) -> Fraction:
 
 
 def remaining_text(room: Cost) -> str:
-    """What is left, rounded down."""
+    """The rest in words, rounded down."""
     delta = f", delta = {at_least_text(room.delta)}" if room.accounting.rules.has_delta else ""
     return f"{room.unit} = {at_least_text(room.amount)}{delta}"
 

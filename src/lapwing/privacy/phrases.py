@@ -88,7 +88,7 @@ def percent(confidence: Fraction) -> str:
 
 
 def meaning(epsilon: Fraction, delta: Fraction) -> str:
-    """What (epsilon, delta) promises one person under add-or-remove, and no more.
+    """The promise of (epsilon, delta) to one person under add-or-remove, and no more.
 
     Proof for delta = 0: "she is in the data" and "she is not" are neighbours, so Bayes multiplies their odds by at most
     e^epsilon; two records that she may have are two steps apart (one removed, one added), so theirs by e^(2 epsilon).

@@ -1,4 +1,4 @@
-"""What an attack tried on several systems, how often it succeeded, and the cap that epsilon puts on any attack.
+"""The success of an attack on several systems, and the cap that epsilon puts on any attack.
 
 Every attack guesses a secret bit that a fair coin chose, so guessing blindly is right half of the time.
 
@@ -50,7 +50,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """What the attacker looks at: lines over x, or the distribution of a number with the secret false and true."""
+    """The attacker's view: lines over x, or the distribution of a number with the secret false and true."""
 
     title: str
     across: str
@@ -110,7 +110,7 @@ def rate_of(guesses: Flags, hidden: Flags) -> Rate:
 def compare(
     hidden: Flags, *systems: tuple[str, Flags], cap: float | None, naive_cap: float | None = None
 ) -> tuple[Attempt, ...]:
-    """What the unprotected system, naive noise and Lapwing do, with the guesses of the secret on each."""
+    """The attempts on the unprotected system, naive noise and Lapwing, with the guesses of the secret on each."""
     pairs = zip((UNPROTECTED, NAIVE, LAPWING), systems, (None, naive_cap, cap), strict=True)
     return tuple(Attempt(system, how, rate_of(guesses, hidden), cap) for system, (how, guesses), cap in pairs)
 

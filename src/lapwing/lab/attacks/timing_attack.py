@@ -1,4 +1,4 @@
-"""Timing: how long an answer takes tells whether somebody with very many rows is there.
+"""Timing: the time of an answer shows whether a person with very many rows is there.
 
 Lapwing does not defend this inside one process, and docs/threat-model.md says so. The attack shows what that means.
 """
@@ -53,7 +53,7 @@ def run() -> Attacked:
             {"not in": (1000 * times[~hidden], times[:0]), "in": (1000 * times[hidden], times[:0])},
             kind="distributions",
         ),
-        "Noise does not hide time. Nobody who must not learn this may measure how long answers take.",
+        "Noise does not hide time. Keep those who must not learn this from measuring how long answers take.",
     )
 
 

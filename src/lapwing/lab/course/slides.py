@@ -91,7 +91,7 @@ def draw_error(path: str | Path | None = None) -> Figure:
 
 
 def draw_auction(path: str | Path | None = None) -> Figure:
-    """What each price earns with bids of 4.1, 1, 1, 1, and how often the exponential mechanism chooses it."""
+    """The revenue of each price with bids of 4.1, 1, 1, 1, and how often the exponential mechanism chooses it."""
     prices, revenue = auction_revenues()
     figure, (left, right) = canvas(10, 4.2, columns=2)
     left.bar(prices, revenue, width=0.08, color=PALE, edgecolor=GREY, lw=0.4)

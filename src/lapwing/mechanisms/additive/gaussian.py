@@ -101,7 +101,7 @@ class Gaussian(FrozenValue, Additive):
 
     @property
     def zcdp(self) -> ZCDP:
-        """What the same noise costs under zCDP, however it was calibrated."""
+        """The loss of the same noise under zCDP, however it was calibrated."""
         return ZCDP(self.sensitivity**2 / (2 * self.variance))
 
     @property

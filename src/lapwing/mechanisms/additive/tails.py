@@ -147,7 +147,7 @@ def _by_fourier(kinds: Floats, times: Integers, outside: float, most: float) -> 
 
 
 def _series(weight: Floats, narrow: Floats, times: Integers, smooth: float, period: float) -> tuple[Floats, Floats]:
-    """Where the characteristic function of the smoothed sum is taken, and its values, until they vanish."""
+    """The arguments and the values of the characteristic function of the smoothed sum, until they vanish."""
     angles, heights = [], []
     for start in range(1, math.ceil(8.5 / smooth * period / (2 * math.pi)) + 1, _BLOCK):
         t = 2 * math.pi / period * np.arange(start, start + _BLOCK)
@@ -279,7 +279,7 @@ def tail_of(noise: Laplace | Gaussian) -> Tail:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one number brings to the mean: whole 2^-40ths of weight, steps of the mean to one of its own, noise."""
+    """The part of one number in the mean: whole 2^-40ths of weight, steps of the mean to one of its own, noise."""
 
     weight: int
     steps: int
@@ -336,5 +336,5 @@ def variance_of(noise: Laplace | Gaussian) -> Fraction:
 
 
 def _scale(noise: Laplace | Gaussian) -> float:
-    """Of Laplace noise; below 1/600 it is 0 for all that floats can tell, and wider noise strays no less."""
+    """Of Laplace noise; below 1/600 it is 0 in floats, and wider noise has wider tails."""
     return max(float(noise.scale), 1 / 600)

@@ -20,7 +20,7 @@ class Candidate(Protocol):
 
     @property
     def loss(self) -> Loss:
-        """What one run costs."""
+        """The loss of one run."""
 
     def __call__(self, data: Any, /) -> Any:
         """One run."""

@@ -41,7 +41,7 @@ _MOST = 1 << 41
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class _Counter(FrozenValue, ABC):
-    """What both counters share: they count up to a horizon, or in epochs that double up to the longest."""
+    """Base of both counters: they count up to a horizon, or in epochs that double up to the longest."""
 
     longest: ClassVar[int]
 

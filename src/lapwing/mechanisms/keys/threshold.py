@@ -35,7 +35,7 @@ _EXTENT = 40  # noise scales beyond which nothing is searched: e^-40 is below 10
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Shown(FrozenValue):
-    """What is released: `keep` says for each key whether it is shown, `counts` holds the noisy counts of those."""
+    """A release: `keep` says for each key whether it is shown, `counts` holds the noisy counts of those."""
 
     keep: Flags
     counts: Integers
@@ -277,7 +277,7 @@ class WeightedGaussian(FrozenValue):
         return math.sqrt(self.variance) / self.one
 
     def weight(self, keys: int) -> int:
-        """What a unit that holds this many keys adds to each of them: 2^20 / sqrt(keys), rounded down."""
+        """The weight of each key of a unit that holds this many: 2^20 / sqrt(keys), rounded down."""
         held = count(keys, "keys")
         if held > self.keys_per_unit:
             raise Misconfigured(f"`keys` is {keys}; units hold at most {self.keys_per_unit} here. Sample them down.")

@@ -61,7 +61,7 @@ from lapwing.numbers import Number, count, inside_unit, nonnegative
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class _Moments(MomentsMechanism):
-    """What both mechanisms share: the bounds of a value."""
+    """Base of both mechanisms: the bounds of a value."""
 
     largest: ClassVar[Fraction] = LARGEST
     places: ClassVar[tuple[float, ...]]
@@ -85,7 +85,7 @@ class _Moments(MomentsMechanism):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _MomentsRelease(GroupRelease):
-    """What both releases share. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
+    """Base of both releases. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
 
     @property
     def mean(self) -> float:

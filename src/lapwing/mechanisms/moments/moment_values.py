@@ -53,21 +53,21 @@ _FARTHEST = 1 << 200  # no cell gets there; a float64 can hold its square
 
 @dataclass(frozen=True, slots=True)
 class ColumnCells:
-    """What noisy cells say of a column: the noise of each, the bounds of the rows, and how rows fill the cells."""
+    """How noisy cells describe a column: the noise of each, the bounds of the rows, and how rows fill the cells."""
 
     noise: Laplace | Gaussian
     bounds: tuple[Fraction, Fraction]
     places: tuple[float, ...]
     """Where each cell stands between the bounds, 0 to 1, symmetric about 1/2."""
     squares: tuple[float, ...] = ()
-    """What each cell adds to the sum of squares of places, where the cells tell."""
+    """What each cell adds to the sum of squares of places, if it is in the cells."""
     rounding: int = 2
     """The place of a row is off by less than this many steps."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class MomentsMechanism(FrozenValue, ABC):
-    """What mechanisms over soft histograms share: how many rows a unit may have, and the noise of a cell."""
+    """Base of mechanisms over soft histograms: how many rows a unit may have, and the noise of a cell."""
 
     neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
 
@@ -81,7 +81,7 @@ class MomentsMechanism(FrozenValue, ABC):
     @property
     @abstractmethod
     def column(self) -> Any:
-        """What noisy cells are read by."""
+        """How noisy cells are read."""
 
     def _set_noise(self, epsilon: Given, rho: Given, rows_per_unit: int) -> None:
         """Laplace noise for a price in epsilon, Gaussian for one in rho."""
@@ -196,7 +196,7 @@ def _as_floats(cell: Array) -> Floats:
 
 
 def _weights(column: ColumnCells, more: float) -> Floats:
-    """What a step of each cell adds to the sum, if rows may be off by this share of the range."""
+    """The weight of a step of each cell in the sum, if rows may be off by this share of the range."""
     low, high = map(float, column.bounds)
     return (low + (high - low) * (np.array(column.places) + more)) / GRID
 

@@ -68,12 +68,12 @@ class Products:
         return values.min(axis=0), values.max(axis=0)
 
     def middle(self, cells: Floats, x: Band, y: Band) -> Band:
-        """What the noisy cells say of a covariance, over the bands of the means."""
+        """The covariance in the noisy cells, over the bands of the means."""
         total = cells.sum(axis=0)
         return self.ranges(self.sums(cells, np.where(total > 0, total, 1.0)), x, y)
 
     def weights(self, x: Band, y: Band) -> list[Band]:
-        """What each cell adds to it."""
+        """The weight of each cell in it."""
         places = zip(self.both, self.x, self.y, strict=True)
         return [self.ranges([np.array([place]) for place in cell], x, y) for cell in places]
 

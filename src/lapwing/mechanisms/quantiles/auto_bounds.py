@@ -46,7 +46,7 @@ class AutoBounds(FrozenValue):
                 moved by a costs a epsilon / k, so both cost epsilon (a + b) / k at most. Which powers are asked, and
                 `spared`, are fixed. Each value is put to its power by itself.
                 Error: the scan stops at a count c only if N >= c - spared, and m questions have noise of scale
-                s2 = 3 k / epsilon: P[some N >= t] <= m e^(-t / s2). Overshoot: at a count of 0 it goes on only if
+                s2 = 3 k / epsilon: P[some N >= t] <= m e^(-t / s2). Overshoot: at a count of 0 it continues only if
                 R > spared + N, of probability a^(spared + 1) (1 - b) / (1 - a b), a = e^(-1 / s1), b = e^(-1 / s2),
                 s1 = s2 / 2. To go on j times R must exceed spared + the largest of j such N: given R > spared,
                 R - spared is as R was (no memory), and the mean of a^N over the largest of j is, ties aside, the

@@ -39,7 +39,7 @@ _MOST_POINTS = 1 << 62
 _LARGEST_INTEGER = np.uint64((1 << 63) - 1)
 _DENSE = 1 << 22  # up to this many points are counted in a table; more are sorted
 LARGEST = Fraction(10**300)
-"""What lies within is an ordinary float64."""
+"""Numbers within are ordinary float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +127,7 @@ class PointAxis(FrozenValue):
 
 
 def add_weights(places: Integers, weights: Integers) -> Tally:
-    """What lies at each place in all; places without any weight are left out."""
+    """The total weight at each place; places without any weight are left out."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     first = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -151,7 +151,7 @@ def read_counted(
 
 
 def whole_numbers(values: object) -> Integers:
-    """What an engine counted, as int64; an empty list has no type to check."""
+    """The counts of an engine as int64; an empty list has no type to check."""
     refusal = Misconfigured("what was counted must be a flat list or array of whole numbers below 2^63.")
     try:
         array = _array(values)

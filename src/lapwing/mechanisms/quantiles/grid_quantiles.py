@@ -204,7 +204,7 @@ def weight_within(rate: Fraction, odds: Fraction) -> int:
 
 
 def read_histogram(cells: object, weights: object, size: int) -> Tally:
-    """What an engine counted, with cells in order. Cells may repeat: their weights add."""
+    """The counts of an engine, with cells in order. Cells may repeat: their weights add."""
     return add_weights(*read_counted(cells, weights, ("cells", "weights"), size))
 
 

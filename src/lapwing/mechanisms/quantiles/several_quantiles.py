@@ -157,7 +157,7 @@ class Spread:
         return np.insert(edges, where, extra), np.insert(ranks, where, self.ranks(extra))
 
     def _places(self, ranks: Integers) -> Integers:
-        """Where the rows of these ranks (0, 1, ...) sit; ranks that no row has are left out."""
+        """The places of the rows of these ranks (0, 1, ...); ranks that no row has are left out."""
         ranks = ranks[(ranks >= 0) & (ranks < self._up_to[-1:].sum())]
         index = np.searchsorted(self._up_to, ranks, side="right")
         inner = place_of(self._counts[index], ranks - self._below[index], self._bits)

@@ -1,4 +1,4 @@
-"""What tables of counts over several attributes share: every table is a sum of parts, one for each set of attributes.
+"""Tables of counts over several attributes: every table is a sum of parts, one for each set of attributes.
 
 The counts over a set A of attributes, its marginal, are a sum over the subsets B of A: of each, the part that is
 centred in every attribute of B (its sum along any of them is 0) and spread evenly over the rest of A. Parts of
@@ -44,7 +44,7 @@ MOST_SETS = 20_000
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class TableMechanism(FrozenValue, ABC):
-    """What both mechanisms are made of: the size of each attribute, the sets of attributes, and what a unit may add."""
+    """Base of both mechanisms: the size of each attribute, the sets of attributes, and the most a unit may add."""
 
     sizes: Sizes
     sets: tuple[Set, ...]

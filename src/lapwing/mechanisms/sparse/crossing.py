@@ -291,7 +291,7 @@ class PaidRun(ABC, Generic[T]):
     @property
     @abstractmethod
     def _halt(self) -> str:
-        """What a halted run has done."""
+        """The answers of a halted run, for its message."""
 
     def _answer(self, number: int) -> T:
         if self._born != Forks.count:  # before the lock, which a thread of the parent may have held
@@ -375,7 +375,7 @@ class NumericRun(Run):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class SparseVector(PureMechanism, ABC):
-    """What sparse vector mechanisms share: the parameters of a comparison, and its runs."""
+    """Base of sparse vector mechanisms: the parameters of a comparison, and its runs."""
 
     threshold: Fraction
     epsilon: Fraction

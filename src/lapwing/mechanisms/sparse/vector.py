@@ -112,9 +112,9 @@ class NumericSparse(PureMechanism):
     reals: bool
     share: Fraction
     test: Sparse = field(repr=False, compare=False)
-    """What decides whether a value is above."""
+    """Decides whether a value is above."""
     noise: Laplace = field(repr=False, compare=False)
-    """What each released value gets, in ticks of the test: whole numbers, or grid steps for reals."""
+    """The noise of each released value, in ticks of the test: whole numbers, or grid steps for reals."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class GeometricSparse(SparseVector):
 
     @property
     def split(self) -> tuple[Fraction, Fraction]:
-        """What the threshold and what the questions get of epsilon."""
+        """The epsilons of the threshold and of the questions."""
         first = self.epsilon / (1 + self.ratio)
         return first, self.epsilon - first
 

@@ -40,7 +40,7 @@ _EXTENT = 20  # standard deviations that the cells of a grid are meant to span
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What a fixed list of releases costs together, between two bounds; made by `compose_fixed`.
+    """The cost of a fixed list of releases together, between two bounds; made by `compose_fixed`.
 
     `delta` and `epsilon` are guarantees, for both orders of the neighbours. No accountant goes below `least_delta` and
     `least_epsilon`; the gap between is the error of the grid.
@@ -49,7 +49,7 @@ class Composition:
     releases: int
     step: Fraction
     pure: Amount
-    """What the loss of all of them together never exceeds; infinite if nothing bounds it."""
+    """The largest loss of all of them together; infinite if nothing bounds it."""
     above: tuple[Curve, ...] = field(repr=False)
     below: tuple[Curve, ...] = field(repr=False)
 
@@ -197,7 +197,7 @@ def _digits(pair: OutcomePair) -> tuple[int, ...]:
 
 
 def _pure(times: Repeats) -> Amount:
-    """What the losses of all releases together never exceed: the sum of their largest, where it is finite.
+    """A bound of the losses of all releases together: the sum of their largest, where it is finite.
 
     Where a number is known that divides all losses of a release, its largest loss is a multiple of it: the one next to
     a bound that is off by far less.

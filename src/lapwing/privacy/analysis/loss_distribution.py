@@ -163,7 +163,7 @@ class PrivacyLoss:
         return _up(sum((p for p, q in highest(self.pairs) if p > most * q), Fraction(0)))
 
     def bound(self, delta: Number = 0) -> Amount:
-        """What the loss stays within, except with probability delta: the least epsilon with P[L > epsilon] <= delta.
+        """A bound of the loss, except with probability delta: the least epsilon with P[L > epsilon] <= delta.
 
         Never below `epsilon(delta)`: a loss that is rarely above epsilon is (epsilon, delta)-DP, not the other way.
         """
