@@ -15,6 +15,12 @@ Array = npt.NDArray[Any]
 """Of any type."""
 
 
+def frozen(array: Array) -> Array:
+    """The same array, read-only from now on."""
+    array.flags.writeable = False
+    return array
+
+
 def objects(values: Sequence[Any]) -> Array:
     """The values in an array, each as it is."""
     array = np.empty(len(values), object)

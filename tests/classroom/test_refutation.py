@@ -17,9 +17,8 @@ from lapwing.classroom.database import Database, databases
 from lapwing.classroom.refutation import Algorithm, deterministic, refute
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.exponential import Exponential
+from lapwing.mechanisms.choice.exponential import Exponential, PermuteAndFlip
 from lapwing.mechanisms.choice.noisy_max import NoisyMax
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.privacy.neighbours import Neighbours
 
 CHANGE = Neighbours.CHANGE_ONE

@@ -1,4 +1,4 @@
-"""lapwing.collect.joint."""
+"""lapwing.collect.protocol."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from lapwing.curator import Curator
 from lapwing.curator import watch as watch_module
 from lapwing.curator.watch import plan_watched, score
 from lapwing.errors import BudgetExceeded, EngineFailed, Halted, Misconfigured, Refused
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
+from lapwing.mechanisms.sparse.vector import GeometricSparse
 from lapwing.privacy import Budget
 from lapwing.privacy.loss import Pure
 from support.cells import exact_cells

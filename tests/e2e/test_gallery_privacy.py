@@ -15,7 +15,7 @@ from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid
 from lapwing.mechanisms.local.propose_test_release import ProposedMedian
 from lapwing.mechanisms.local.smooth import SmoothMedian
-from lapwing.mechanisms.quantiles.single_quantile import Quantile
+from lapwing.mechanisms.quantiles.several_quantiles import Quantile
 from lapwing.privacy.neighbours import Neighbours
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"

@@ -13,10 +13,9 @@ import pytest
 
 import lapwing as lw
 from lapwing.lab.attacks import ATTACKS, Attacked, _program, advertiser, attack, presence_cap, record_cap
-from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED
+from lapwing.lab.attacks.attempt import LAPWING, NAIVE, UNPROTECTED, page_of, write_page
 from lapwing.lab.attacks.reconstruction import solve
-from lapwing.lab.report_page import page_of, write_page
-from lapwing.lab.success_rate import lower
+from lapwing.lab.report import lower
 from lapwing.noise.bits import SystemBits
 from support.tape import SeededBits
 

@@ -1,4 +1,4 @@
-"""lapwing.lab.one_run."""
+"""lapwing.lab.audit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import lapwing as lw
 from lapwing.arrays import Flags
 from lapwing.errors import Misconfigured
-from lapwing.lab.one_run import audit_groups, audit_one_run
+from lapwing.lab.audit import audit_groups, audit_one_run
 
 pytestmark = pytest.mark.usefixtures("seeded")
 

@@ -1,4 +1,4 @@
-"""lapwing.lab.success_rate."""
+"""lapwing.lab.report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lapwing.lab.success_rate import Rate, lower, upper
+from lapwing.lab.report import Rate, lower, upper
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (10, 10)])

@@ -22,9 +22,8 @@ from lapwing.classroom.database import global_sensitivity
 from lapwing.errors import Refused
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.exponential import Exponential
+from lapwing.mechanisms.choice.exponential import Exponential, PermuteAndFlip
 from lapwing.mechanisms.choice.noisy_max import NoisyMax
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.mechanisms.choice.response import RandomizedResponse
 from lapwing.numbers import Enclosure, ball, enclose
 from lapwing.privacy import ZCDP, Approximate, BoundedRange, Loss, Pure, group_delta

@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.choice.exponential import Exponential
+from lapwing.mechanisms.choice.exponential import Exponential, PermuteAndFlip
 from lapwing.mechanisms.choice.noisy_max import NoisyMax
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
 from lapwing.mechanisms.scores import at_least, gaps, read, shares, times, weights
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.neighbours import Neighbours

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lapwing.noise.lazy import LazyUniform
+from lapwing.noise.bernoulli import LazyUniform
 
 
 @pytest.fixture(params=[1, 2], ids="step={}".format)

@@ -13,6 +13,7 @@ from lapwing.noise.bernoulli import (
     BAND,
     Exponent,
     Flags,
+    LazyUniform,
     decide_exp,
     exp_is_sound,
     flip_exp,
@@ -23,7 +24,6 @@ from lapwing.noise.bernoulli import (
     sample_coins,
 )
 from lapwing.noise.bits import BitSource
-from lapwing.noise.lazy import LazyUniform
 from lapwing.numbers import Enclosure, ball, enclose
 from support.chi import assert_fits, assert_misfits, finite, geometric
 from support.law import assert_law, exact_law

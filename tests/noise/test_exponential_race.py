@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.noise import exponential_race as race
+from lapwing.noise.bernoulli import LazyUniform
 from lapwing.noise.exponential_race import SHARE, SLACK, sample_race
-from lapwing.noise.lazy import LazyUniform
 from lapwing.numbers import Enclosure, ball, enclose
 from support.chi import assert_fits, assert_misfits, finite
 from support.law import assert_law, exact_law

@@ -1,4 +1,4 @@
-"""lapwing.noise.lazy."""
+"""lapwing.noise.bernoulli."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Bug
-from lapwing.noise.lazy import BoundsAt, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
+from lapwing.noise.bernoulli import BoundsAt, LazyUniform, exp_bounds, exp_neg, is_below, rational_bounds
 from lapwing.numbers import ball, enclose
 from support.law import assert_law, exact_law
 from support.tape import CountingBits, SeededBits, Tape

@@ -1,4 +1,4 @@
-"""lapwing.noise.single_draw."""
+"""lapwing.noise.block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from flint import arb
 from scipy.special import digamma
 
-from lapwing.noise.single_draw import cauchy_integer, laplace_integer, propose_cauchy
+from lapwing.noise.block import cauchy_integer, laplace_integer, propose_cauchy
 from lapwing.numbers import ball, enclose
 from support.chi import Discrete, Floats, Integers, assert_fits, assert_misfits, laplace
 from support.law import assert_law, exact_law

@@ -14,7 +14,7 @@ import pytest
 import lapwing as lw
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.cells import BestGroups
-from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.choice.exponential import TopK
 from lapwing.plan.add_noise import Arranged, release
 from lapwing.plan.plan import Plan
 from support.cells import exact_cells

@@ -7,8 +7,7 @@ from fractions import Fraction
 import pytest
 
 from lapwing.mechanisms.keys.selection import TruncatedGeometric
-from lapwing.mechanisms.keys.threshold import GaussianThreshold, LaplaceThreshold
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import GaussianThreshold, LaplaceThreshold, WeightedGaussian
 from lapwing.plan.key_selection import choose_selection, selection_words, units_needed
 from lapwing.privacy.loss import ZCDP, Approximate
 

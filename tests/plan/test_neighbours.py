@@ -17,7 +17,7 @@ from lapwing.engines.duckdb import DuckDBEngine
 from lapwing.engines.source import Frame
 from lapwing.expressions.table import Table
 from lapwing.mechanisms.additive.gaussian import Gaussian
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import WeightedGaussian
 from lapwing.mechanisms.quantiles.grid_quantiles import UNIT
 from lapwing.plan.add_noise import Arranged, Cells, fetched
 from lapwing.plan.kind import Measure

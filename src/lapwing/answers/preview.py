@@ -10,8 +10,8 @@ from typing import Any
 
 from lapwing.answers.formats import Explanation, dump, price, row
 from lapwing.privacy.budget import Cost, remaining_text
+from lapwing.privacy.filter import Statement
 from lapwing.privacy.phrases import decimal_text
-from lapwing.privacy.statement import Statement
 
 
 class PricePreview(ABC):

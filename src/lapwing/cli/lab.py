@@ -96,7 +96,7 @@ def attack(
 
     check_picture(plot)
     if everything:
-        from lapwing.lab.report_page import write_page
+        from lapwing.lab.attacks.attempt import write_page
 
         results = []
         with progress("attacking", len(ATTACKS)) as step:
@@ -201,7 +201,7 @@ def _replay(target: str, left: str | None, right: str | None, epsilon: str | Non
 
 
 def _audit_groups(aggregate: str, epsilon: str | None, groups: int, alpha: float, as_json: bool) -> None:
-    from lapwing.lab.one_run import audit_groups
+    from lapwing.lab.audit import audit_groups
 
     result = audit_groups(aggregate, epsilon=_price(epsilon), groups=groups, alpha=alpha)
     _show(result, as_json)

@@ -267,7 +267,7 @@ for command in (check, plan):
 @app.command()
 def budget(file: FileOption = DEFAULT, as_json: JsonOption = False, explain: ExplainOption = False) -> None:
     """Show what was spent and what is left."""
-    from lapwing.privacy.statement import Statement
+    from lapwing.privacy.filter import Statement
 
     ledger = ledger_at(file)
     statement = Statement(ledger.budget, ledger.spent)

@@ -26,8 +26,8 @@ from lapwing.client.transport import Transport, new_key, read_address, read_toke
 from lapwing.errors import Misconfigured
 from lapwing.numbers import exact, shown
 from lapwing.privacy.budget import read_cost
+from lapwing.privacy.filter import Statement
 from lapwing.privacy.phrases import decimal_text
-from lapwing.privacy.statement import Statement
 from lapwing.terms import (
     BatchTerms,
     PreviewTerms,

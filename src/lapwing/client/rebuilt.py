@@ -18,7 +18,7 @@ from lapwing.answers.tabular import Tabular, Together
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost, read_budget, read_cost
-from lapwing.privacy.statement import Statement
+from lapwing.privacy.filter import Statement
 
 Json = Mapping[str, Any]
 Again = Callable[[Fraction, bool], Json]

@@ -127,9 +127,7 @@ class Histogram(LocalProtocol):
 def histogram(edges: Sequence[Number], *, epsilon: Number, most_bytes: int | None = None) -> Histogram:
     """A histogram with these edges, by the best protocol for its bins."""
     if not hasattr(edges, "__len__") or len(edges) < 3:
-        raise Misconfigured(
-            "`edges` must list at least three numbers, the ends of two bins. Pass for example [0, 18, 65]."
-        )
+        raise Misconfigured("`edges` must list at least three numbers, the ends of bins. Pass for example [0, 18, 65].")
     exact_edges = tuple(exact(edge, "edges") for edge in edges)
     if any(a >= b for a, b in pairwise(exact_edges)):
         raise Misconfigured("`edges` must be strictly increasing. Sort them and remove duplicates.")

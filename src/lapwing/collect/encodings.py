@@ -63,8 +63,7 @@ class DirectEncoding(FrequencyProtocol):
         return as_bytes(spread_symbols(places, self.coin, bits), self.size)
 
     def supported(self, rows: ReportRows, places: Sequence[int]) -> Flags:
-        flags: Flags = as_numbers(rows)[:, np.newaxis] == np.array(places)
-        return flags
+        return np.asarray(as_numbers(rows)[:, np.newaxis] == np.array(places))
 
     def count(self, rows: ReportRows) -> Integers:
         return np.bincount(as_numbers(rows), minlength=len(self.values))
@@ -112,7 +111,6 @@ class BitVectorProtocol(FrequencyProtocol):
 
 
 def pack(flags: Flags) -> ReportRows:
-    """Rows of bits as rows of bytes."""
     return np.packbits(flags, axis=1, bitorder="little")
 
 
@@ -210,8 +208,7 @@ class SubsetSelection(BitVectorProtocol):
         return flags
 
     def valid(self, reports: Reports) -> Flags:
-        flags: Flags = super().valid(reports) & (np.bitwise_count(reports.rows).sum(axis=1) == self.chosen)
-        return flags
+        return np.asarray(super().valid(reports) & (np.bitwise_count(reports.rows).sum(axis=1) == self.chosen))
 
 
 def sample_subsets(elements: int, size: int, count: int, bits: BitSource, width: int = WORD) -> Flags:
@@ -259,7 +256,7 @@ class Rappor(BitVectorProtocol):
 
     @property
     def loss(self) -> Pure:
-        """What all reports of one client lose together."""
+        """The loss of all reports of one client together."""
         return Pure(self.forever)
 
     @property
@@ -306,7 +303,7 @@ class Rappor(BitVectorProtocol):
 
 
 class RapporClient:
-    """What a respondent keeps: one value and its permanent bits, never the reports' own randomness.
+    """The state of a respondent: one value and its permanent bits, never the reports' own randomness.
 
     The value is kept in the clear, to refuse another one: a client stays on the device.
     """
@@ -327,5 +324,5 @@ class RapporClient:
 
     @property
     def loss(self) -> Pure:
-        """What all reports lose together, for the value that the client was enrolled with."""
+        """The loss of all reports together, for the value that the client was enrolled with."""
         return self._protocol.loss

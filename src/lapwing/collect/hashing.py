@@ -50,7 +50,6 @@ class Hashing:
 
     @property
     def size(self) -> int:
-        """Bytes of the functions and the bucket."""
         return 4 * (self.columns + 1) + (1 if self.buckets <= 1 << 8 else 2)
 
     @property
@@ -65,7 +64,6 @@ class Hashing:
         return sum((Fraction(c, whole) * chance for c, chance in zip(sizes, named, strict=True)), Fraction(0))
 
     def randomize(self, keys: Keys, bits: BitSource) -> ReportRows:
-        """One report for each key."""
         drawn = bits.words(len(keys) * (self.columns + 1), 2 * self.bits).astype("<u4") << np.uint32(32 - 2 * self.bits)
         functions = drawn.reshape(len(keys), self.columns + 1)
         buckets = self._buckets(functions, keys)
@@ -74,13 +72,10 @@ class Hashing:
         return np.concatenate([head, as_bytes(named, self.size - head.shape[1])], axis=1)
 
     def supported(self, rows: ReportRows, keys: Keys) -> Flags:
-        """Which reports support which keys."""
         functions, named = self._split(rows)
-        flags: Flags = self._buckets(functions[:, np.newaxis, :], keys[np.newaxis, :, :]) == named[:, np.newaxis]
-        return flags
+        return np.asarray(self._buckets(functions[:, np.newaxis, :], keys[np.newaxis, :, :]) == named[:, np.newaxis])
 
     def count(self, rows: ReportRows, keys: Keys) -> Integers:
-        """How many reports support each key."""
         functions, named = self._split(rows)
         counts = np.zeros(len(keys), np.int64)
         step = max(1, _CHUNK // max(1, min(len(keys), 64)))
@@ -88,9 +83,9 @@ class Hashing:
         for start in range(0, len(rows), step):
             *factors, shift = (part[start : start + step] for part in parts)
             bucket, room = named[start : start + step], np.empty(len(shift), np.uint32)
-            for place, key in enumerate(keys):
+            for i, key in enumerate(keys):
                 self._hash(factors, shift, key, room)
-                counts[place] += np.count_nonzero(room == bucket)
+                counts[i] += np.count_nonzero(room == bucket)
         return counts
 
     def valid(self, rows: ReportRows) -> Flags:
@@ -109,8 +104,7 @@ class Hashing:
 
     def _buckets(self, functions: Array, keys: Keys) -> Array:
         hashed = (functions[..., :-1] * keys.astype(np.uint32)).sum(axis=-1, dtype=np.uint32) + functions[..., -1]
-        buckets: Array = (hashed >> np.uint32(32 - self.bits)) * np.uint32(self.buckets) >> np.uint32(self.bits)
-        return buckets
+        return np.asarray((hashed >> np.uint32(32 - self.bits)) * np.uint32(self.buckets) >> np.uint32(self.bits))
 
     def _split(self, rows: ReportRows) -> tuple[Array, Array]:
         head = 4 * (self.columns + 1)

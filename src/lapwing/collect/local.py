@@ -98,7 +98,7 @@ class LocalProtocol(ABC):
 
     @property
     def loss(self) -> Pure:
-        """What one report loses. A second report of the same respondent costs the same again: see `Respondent`."""
+        """The loss of one report. A second report of the same respondent costs the same again: see `Respondent`."""
         return Pure(self.epsilon)
 
     @cached_property
@@ -136,10 +136,7 @@ class LocalProtocol(ABC):
     def _stack(self, reports: list[Any]) -> Reports:
         size = self.size
         if not all(isinstance(report, bytes | bytearray) and len(report) == size for report in reports):
-            raise Misconfigured(
-                f"A report of this protocol is {size} byte{'s' if size > 1 else ''}. "
-                "Refuse reports of any other length."
-            )
+            raise Misconfigured(f"A report of this protocol has {size} bytes. Refuse reports of any other length.")
         return Reports(self.name, np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), size))
 
 
@@ -155,8 +152,7 @@ def as_floats(values: Any) -> Floats:
     listed = values if isinstance(values, np.ndarray) else np.array(as_list(values))
     if listed.dtype.kind not in "iuf" or not np.isfinite(listed).all():
         raise Misconfigured("a value is not a number. Respondents without one answer another question, or none.")
-    floats: Floats = listed.astype(np.float64).ravel()
-    return floats
+    return listed.astype(np.float64).ravel()
 
 
 def as_bytes(numbers: Array, size: int) -> ReportRows:
@@ -165,7 +161,6 @@ def as_bytes(numbers: Array, size: int) -> ReportRows:
 
 
 def as_numbers(rows: ReportRows) -> Integers:
-    """The same numbers again."""
     wide = np.zeros((len(rows), 8), np.uint8)
     wide[:, : rows.shape[1]] = rows
     return wide.view("<u8").astype(np.int64).reshape(-1)
@@ -177,8 +172,7 @@ class Respondent:
     Guarantee:  all that is ever sent is one report a question, so it loses the sum of the questions' epsilons, however
                 often a question is asked and whatever is answered the second time (threat:A33 averaging). A changed
                 answer is never sent; a device that asks under a new name, or stops, after a change shows the change.
-    Proof:      `answer` randomizes only if it holds no report to the question, and keeps the one it made before it is
-                returned.
+    Proof:      `answer` randomizes only if it holds no report to the question, and keeps a new one before returning it.
     Checked by: tests/collect/test_protocols.py
     """
 
@@ -197,12 +191,12 @@ class Respondent:
 
     @property
     def loss(self) -> Pure | None:
-        """What all reports together lose; None before the first."""
+        """The loss of all reports together; None before the first."""
         spent = [Fraction(epsilon) for _, epsilon, _ in self._kept.values()]
         return Pure(sum(spent, Fraction(0))) if spent else None
 
     def to_json(self) -> str:
-        """What is kept, as text. It holds reports only."""
+        """The state as text. It holds reports only."""
         return json.dumps({"format": 1, "reports": self._kept}, sort_keys=True)
 
     @classmethod

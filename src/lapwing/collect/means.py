@@ -18,9 +18,9 @@ import numpy as np
 from lapwing.arrays import Flags, Floats, Integers
 from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_bytes, as_floats, as_numbers
 from lapwing.collect.probabilities import WORD, ceil_share, flip, read_epsilon, require_bits
-from lapwing.errors import Misconfigured
+from lapwing.mechanisms.mechanism import read_interval
 from lapwing.noise.bits import BitSource, sample_uniform
-from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, shown
+from lapwing.numbers import Number, ball, count, enclose, inside_unit
 from lapwing.privacy.loss import set_fields
 from lapwing.privacy.phrases import percent
 
@@ -62,7 +62,7 @@ class MeanProtocol(LocalProtocol):
     width: int = field(default=WORD, repr=False)
 
     def __init__(self, bounds: Sequence[Number], *, epsilon: Number, width: int = WORD) -> None:
-        set_fields(self, epsilon=read_epsilon(epsilon), bounds=_read_bounds(bounds), width=width)
+        set_fields(self, epsilon=read_epsilon(epsilon), bounds=read_interval(bounds), width=width)
 
     @property
     @abstractmethod
@@ -75,7 +75,7 @@ class MeanProtocol(LocalProtocol):
 
     @abstractmethod
     def contributions(self, rows: ReportRows) -> Floats:
-        """What each report adds to the sum: in expectation the number itself."""
+        """The contribution of each report to the sum: in expectation the number itself."""
 
     @abstractmethod
     def worst_variance(self) -> float:
@@ -289,12 +289,3 @@ def choose_mean(bounds: Sequence[Number], *, epsilon: Number) -> MeanProtocol:
     """The protocol with the least variance in the worst case: one bit up to about epsilon = 0.61, hybrid above."""
     protocols: list[MeanProtocol] = [OneBitMean(bounds, epsilon=epsilon), HybridMean(bounds, epsilon=epsilon)]
     return min(protocols, key=lambda protocol: protocol.worst_variance())
-
-
-def _read_bounds(bounds: object) -> tuple[Fraction, Fraction]:
-    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-        raise Misconfigured("`bounds` must be two numbers, the least and the largest. Pass for example (0, 100).")
-    low, high = (exact(end, "bounds") for end in bounds)
-    if not low < high:
-        raise Misconfigured(f"`bounds` is {shown(bounds)}; the lower bound must be below the upper one. Swap them.")
-    return low, high

@@ -92,7 +92,7 @@ class YesNoPanel(LocalProtocol):
 
     @property
     def reach(self) -> float:
-        """What a bit that counts adds to the sum over respondents, or takes from it."""
+        """The weight of a bit that counts in the sum over respondents."""
         return float(Fraction(self.lots << self.width - 1, self.edge * (2 if self.changes is None else 1)))
 
     def counting(self, epoch: int) -> dict[int, int]:
@@ -129,8 +129,7 @@ class YesNoPanel(LocalProtocol):
 
     def valid(self, reports: Reports) -> Flags:
         groups = _numbers(reports.rows) >> 1
-        fits: Flags = (groups[:, 0] < self.groups) & (groups == groups[:, :1]).all(axis=1)
-        return fits
+        return np.asarray((groups[:, 0] < self.groups) & (groups == groups[:, :1]).all(axis=1))
 
     def estimate(self, reports: Reports | Iterable[bytes], *, confidence: Number = 0.95) -> tuple[MeanEstimate, ...]:
         """The share of yes in each epoch, with an interval for each; also from the bytes of the first epochs alone."""
@@ -172,7 +171,7 @@ class YesNoPanel(LocalProtocol):
 
 
 class PanelDevices:
-    """What devices keep between epochs. It decides bits, never whether or how much is sent.
+    """The state of devices between epochs. It decides bits, never whether or how much is sent.
 
     Everything random is drawn at enrolment and kept, so a device resumed from any earlier state sends the same reports
     for the same answers. Given another answer to an epoch that it reported before, it cannot know: the two reports
@@ -259,7 +258,7 @@ class PanelDevices:
         return as_bytes(self.lots % panel.groups * 2 + ones, _BYTES)
 
     def _signs(self, values: Flags) -> Integers:
-        """What each device has to say now: 1, -1, or 0 for a fair coin."""
+        """The sign that each device sends now: 1, -1, or 0 for a fair coin."""
         answers: Integers = np.where(values, 1, -1)
         if self.panel.changes is None:
             return np.where(self.lots == self.epoch - 1, answers, 0)

@@ -27,9 +27,7 @@ def read_epsilon(value: Number) -> Fraction:
     """Reads the epsilon of a report."""
     epsilon = positive(value, "epsilon")
     if not _LEAST_EPSILON <= epsilon <= MOST_EPSILON:
-        raise Misconfigured(
-            f"`epsilon` is {shown(value)}; a report needs one between 0.000001 and {MOST_EPSILON}. Pass for example 1."
-        )
+        raise Misconfigured(f"`epsilon` is {shown(value)}; a report needs 1e-6 to {MOST_EPSILON}. Pass for example 1.")
     return epsilon
 
 

@@ -23,6 +23,7 @@ from lapwing.collect.local import LocalProtocol, ReportRows, Reports, as_list
 from lapwing.collect.probabilities import WORD, read_epsilon
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
+from lapwing.mechanisms.choice.response import read_distinct
 from lapwing.noise.bits import BitSource
 from lapwing.numbers import Number, count, inside_unit
 from lapwing.privacy.loss import set_fields
@@ -32,7 +33,7 @@ Of = Literal["respondents", "population"]
 
 
 class Oracle(Protocol):
-    """What an estimate needs of the protocol that made the reports."""
+    """The parts of a protocol that an estimate needs."""
 
     @property
     def values(self) -> tuple[Hashable, ...]: ...
@@ -71,7 +72,6 @@ class Frequencies(Tabular):
         return (self.counts / self.n - float(self.protocol.q)) / float(self.protocol.p - self.protocol.q)
 
     def share(self, value: Hashable) -> float:
-        """The estimate for one value."""
         return float(self.shares[place_of(self.protocol, value)])
 
     def interval(
@@ -79,8 +79,8 @@ class Frequencies(Tabular):
     ) -> tuple[float, float]:
         """The interval of one value, by itself or together with those of all others."""
         low, high = self._ends(self._level(confidence), simultaneous)
-        place = place_of(self.protocol, value)
-        return float(low[place]), float(high[place])
+        index = place_of(self.protocol, value)
+        return float(low[index]), float(high[index])
 
     def distribution(self) -> dict[Hashable, float]:
         """Shares that are a distribution, by norm-sub: subtract a constant, set what is below 0 to 0, sum to 1.
@@ -119,17 +119,12 @@ class Frequencies(Tabular):
         return ends(self.counts, self.n, Support(float(self.protocol.p), float(self.protocol.q)), outside)
 
     def _facts(self) -> dict[str, Any]:
-        return {
-            "protocol": self.protocol.kind,
-            "epsilon": f"{float(self.protocol.epsilon):.6g}",
-            "reports": self.n,
-            "of": self.of,
-            "moved_by_one": self.moved_by(1),
-        }
+        epsilon = f"{float(self.protocol.epsilon):.6g}"
+        facts = {"protocol": self.protocol.kind, "epsilon": epsilon, "reports": self.n, "of": self.of}
+        return {**facts, "moved_by_one": self.moved_by(1)}
 
 
 def place_of(protocol: Oracle, value: Hashable) -> int:
-    """The index of a value among those that were collected."""
     if value not in protocol.values:
         raise Misconfigured(f"{value!r} is not among the values that were collected.")
     return protocol.values.index(value)
@@ -145,8 +140,7 @@ def to_distribution(shares: Floats) -> Floats:
     falling = np.sort(shares)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
     kept = int(np.flatnonzero(falling > excess)[-1])
-    distribution: Floats = np.maximum(shares - excess[kept], 0.0)
-    return distribution
+    return np.asarray(np.maximum(shares - excess[kept], 0.0))
 
 
 def key_column(name: str, values: Sequence[Hashable]) -> AnswerColumn:
@@ -173,7 +167,8 @@ class FrequencyProtocol(LocalProtocol):
     """Why it was chosen, if `choose` chose it."""
 
     def __init__(self, values: Sequence[Hashable], *, epsilon: Number, width: int = WORD) -> None:
-        set_fields(self, epsilon=read_epsilon(epsilon), values=read_values(values), width=width, why="")
+        listed = read_distinct(values, "values", MOST_VALUES)
+        set_fields(self, epsilon=read_epsilon(epsilon), values=listed, width=width, why="")
 
     @property
     @abstractmethod
@@ -195,9 +190,7 @@ class FrequencyProtocol(LocalProtocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        values = [
-            value if isinstance(value, str | int) else [type(value).__name__, repr(value)] for value in self.values
-        ]
+        values = [v if isinstance(v, str | int) else [type(v).__name__, repr(v)] for v in self.values]
         return {"protocol": self.kind, "epsilon": str(self.epsilon), "values": values, "width": self.width}
 
     def variance(self, share: float = 0.0) -> float:
@@ -216,7 +209,6 @@ class FrequencyProtocol(LocalProtocol):
         return Frequencies(self, self.count(rows), len(rows), level, of)
 
     def count(self, rows: ReportRows) -> Integers:
-        """How many reports support each value."""
         k, step = len(self.values), max(1, _CHUNK // len(self.values))
         counts = np.zeros(k, np.int64)
         for start in range(0, len(rows), step):
@@ -224,15 +216,14 @@ class FrequencyProtocol(LocalProtocol):
         return counts
 
     def places(self, values: Any) -> Integers:
-        """The index of each value among the declared ones."""
         k = len(self.values)
         try:
             if isinstance(values, np.ndarray) and values.dtype.kind in "iub" and self.values == tuple(range(k)):
                 if values.size and (values.min() < 0 or values.max() >= k):
                     raise KeyError
                 return values.astype(np.int64, copy=False)
-            place = {value: i for i, value in enumerate(self.values)}
-            return np.array([place[value] for value in as_list(values)], np.int64)
+            index = {value: i for i, value in enumerate(self.values)}
+            return np.array([index[value] for value in as_list(values)], np.int64)
         except (KeyError, TypeError):
             raise Misconfigured(
                 "a value is not among the declared ones. Declare it in `values`, or give respondents one that stands "
@@ -240,17 +231,98 @@ class FrequencyProtocol(LocalProtocol):
             ) from None
 
 
-def read_values(values: object) -> tuple[Hashable, ...]:
-    """The declared values; raises Misconfigured if they are no domain."""
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-        raise Misconfigured("`values` must list what a respondent may answer. Pass for example ['no', 'yes'].")
-    listed = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
-    try:
-        distinct = len(set(listed)) == len(listed) and all(value == value for value in listed)
-    except TypeError:
-        raise Misconfigured("`values` holds something that cannot be compared. Pass strings or numbers.") from None
-    if not 2 <= len(listed) <= MOST_VALUES or not distinct:
-        raise Misconfigured(
-            f"`values` must hold two to {MOST_VALUES:,} values, all different. Pass for example ['no', 'yes']."
+_PAIRS_AT_ONCE = 1 << 16  # reports at a time
+_MOST_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class JointTable(Tabular):
+    """The estimated share of each pair of values.
+
+    Law:        a pair of reports supports (v, w) with indicators x and y. (x - q)(y - q') / ((p - q)(p' - q')) is in
+                expectation 1 for respondents who hold both and 0 for all others, since the two reports are randomized
+                independently; its mean over respondents is unbiased.
+    Interval:   by Student's law, with one pair of reports of each kind added to the variance: it varies more than the
+                sample shows while few reports of a kind came in.
+    Checked by: tests/collect/test_joint.py
+    """
+
+    protocols: tuple[FrequencyProtocol, FrequencyProtocol]
+    both: Integers = field(repr=False)
+    """How many pairs of reports support each pair of values."""
+    counts: tuple[Integers, Integers] = field(repr=False)
+    n: int
+    confidence: Fraction
+
+    @property
+    def shares(self) -> Floats:
+        """The unbiased estimates: a row for each value of the first question."""
+        added, often = self._contributions(0)
+        return np.asarray((added[:, np.newaxis, np.newaxis] * often).sum(axis=0) / self.n)
+
+    def moved_by(self, hostile: int) -> float:
+        """The most that this many respondents who send what they like can move one of these shares."""
+        added, _ = self._contributions(0)
+        return count(hostile, "hostile", least=0) * float(added.max() - added.min()) / self.n
+
+    def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:
+        from scipy.special import stdtrit  # slow import
+
+        level = self._level(confidence)
+        shares = self.shares.ravel()
+        outside = float((1 - level) / (shares.size if simultaneous else 1))
+        reach = float(stdtrit(max(1, self.n - 1), 1 - outside / 2)) * self._standard_errors.ravel()
+        first, second = (protocol.values for protocol in self.protocols)
+        columns = (
+            key_column("first", [value for value in first for _ in second]),
+            key_column("second", [value for _ in first for value in second]),
+            AnswerColumn("share", Type.REAL, shares, np.clip(shares - reach, 0, 1), np.clip(shares + reach, 0, 1)),
         )
-    return listed
+        spent = sum(protocol.epsilon for protocol in self.protocols)
+        paid = f"{self.n:,} pairs of reports, epsilon = {float(spent):.6g} together"
+        return AnswerTable(columns, level, paid, (hostile_remark(self.moved_by(1)),))
+
+    def share(self, first: Hashable, second: Hashable) -> float:
+        row, column = (place_of(*pair) for pair in zip(self.protocols, (first, second), strict=True))
+        return float(self.shares[row, column])
+
+    @property
+    def _standard_errors(self) -> Floats:
+        added, often = self._contributions(1)
+        weights = often / (self.n + 4)
+        mean = (added[:, np.newaxis, np.newaxis] * weights).sum(axis=0)
+        square = (added[:, np.newaxis, np.newaxis] ** 2 * weights).sum(axis=0)
+        return np.asarray(np.sqrt(np.maximum(square - mean * mean, 0.0) / self.n))
+
+    def _contributions(self, more: int) -> tuple[Floats, Floats]:
+        """What a pair of reports adds to a share if both support it, the first, the second, none; and how many did."""
+        q, s = (float(protocol.q) for protocol in self.protocols)
+        scale = float(self.protocols[0].p - self.protocols[0].q) * float(self.protocols[1].p - self.protocols[1].q)
+        added = np.array([(1 - q) * (1 - s), (1 - q) * -s, -q * (1 - s), q * s]) / scale
+        rows, columns = self.counts[0][:, np.newaxis], self.counts[1][np.newaxis, :]
+        often = np.stack([self.both, rows - self.both, columns - self.both, self.n - rows - columns + self.both])
+        return added, (often + more).astype(np.float64)
+
+
+def estimate_joint(
+    first: tuple[FrequencyProtocol, Reports], second: tuple[FrequencyProtocol, Reports], *, confidence: Number = 0.95
+) -> JointTable:
+    """The joint table of two questions from (protocol, reports) of each, in the same order of respondents."""
+    level = inside_unit(confidence, "confidence")
+    (a, left), (b, right) = first, second
+    rows, columns = a.check(left).rows, b.check(right).rows
+    if len(rows) != len(columns):
+        raise Misconfigured(
+            f"There are {len(rows)} reports to the first question and {len(columns)} to the second. "
+            "Pass those of the same respondents, in the same order."
+        )
+    shape = len(a.values), len(b.values)
+    if (size := shape[0] * shape[1]) > _MOST_CELLS:
+        raise Misconfigured(f"The joint table would have {size:,} cells; at most {_MOST_CELLS:,} are estimated.")
+    both = np.zeros(shape, np.int64)
+    for start in range(0, len(rows), _PAIRS_AT_ONCE):
+        at = slice(start, start + _PAIRS_AT_ONCE)
+        x = a.supported(rows[at], range(shape[0])).astype(np.float32)
+        y = b.supported(columns[at], range(shape[1])).astype(np.float32)
+        both += np.rint(x.T @ y).astype(np.int64)  # sums below 2^24 are exact in float32
+    return JointTable((a, b), both, (a.count(rows), b.count(columns)), len(rows), level)

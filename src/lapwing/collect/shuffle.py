@@ -23,9 +23,8 @@ _MOST = 10**9
 def central_epsilon(epsilon: Number, reports: int, *, delta: Number) -> float:
     """An epsilon that n shuffled reports have in the central model, at this delta.
 
-    Guarantee:  if each of n respondents sends one report of a randomizer with pure `epsilon`, and whoever sees the
-                reports learns nothing of who sent which, then what is seen is (result, delta)-DP for a change of one
-                respondent's value.
+    Guarantee:  if each of n respondents sends one report of a randomizer with pure `epsilon`, and nothing shows who
+                sent which, the reports together are (result, delta)-DP for a change of one respondent's value.
     Proof:      [FMT21, Thm 3.1]: every report of the others is with probability e^-epsilon a clone, drawn from the two
                 laws of the report that changes, one or the other with probability 1/2. So the pair to tell apart is
                 (A + D, C - A + 1 - D) and the same with 1 - D, C ~ Bin(n - 1, e^-epsilon), A ~ Bin(C, 1/2),

@@ -110,9 +110,7 @@ class FrequentStrings(LocalProtocol):
             prefixes = self._extend(prefixes[best], depth)
             counts, n = self.hashing.count(mine, prefixes), len(mine)
             if not n:
-                raise Misconfigured(
-                    f"Level {depth + 1} of {self.levels} has no report. Collect more, or take a larger `step`."
-                )
+                raise Misconfigured(f"Level {depth + 1} of {self.levels} has no report. Collect more, or raise `step`.")
             estimates = self.shares(counts, n)
         return FrequentFound(self, self._texts(prefixes), counts, n, len(rows), level)
 
@@ -135,8 +133,7 @@ class FrequentStrings(LocalProtocol):
 
     @cached_property
     def _powers(self) -> Integers:
-        powers: Integers = (len(self.alphabet) + 1) ** np.arange(self.step - 1, -1, -1)
-        return powers
+        return (len(self.alphabet) + 1) ** np.arange(self.step - 1, -1, -1)
 
     def _digits(self, codes: Integers) -> Integers:
         """The letters of each code, in a last axis of their own; 0 is padding."""
@@ -147,8 +144,7 @@ class FrequentStrings(LocalProtocol):
         """Every code of one step: letters, then padding to the end; the first code is all padding."""
         codes = np.arange((len(self.alphabet) + 1) ** self.step)
         padding = self._digits(codes) == 0
-        steps: Integers = codes[(padding == np.maximum.accumulate(padding, axis=1)).all(axis=1)]
-        return steps
+        return np.asarray(codes[(padding == np.maximum.accumulate(padding, axis=1)).all(axis=1)])
 
     def _extend(self, prefixes: Keys, depth: int) -> Keys:
         """Each prefix with every next code; one that has ended continues with padding only."""

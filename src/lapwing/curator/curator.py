@@ -38,7 +38,7 @@ from lapwing.expressions.table import Catalog
 from lapwing.ledger import Ledger, open_ledger
 from lapwing.numbers import Number, exact
 from lapwing.plan.units_exceeding import Checked
-from lapwing.privacy.statement import Statement
+from lapwing.privacy.filter import Statement
 from lapwing.sql.ibis import unbound_table
 from lapwing.terms import (
     STEWARD,

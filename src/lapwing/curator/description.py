@@ -11,7 +11,7 @@ from lapwing.answers.preview import Sheet, budget_lines, html_text, text_lines
 from lapwing.expressions.phrases import shorten
 from lapwing.expressions.table import Catalog, Field, Limit, Table
 from lapwing.expressions.types import Value
-from lapwing.privacy.statement import Statement
+from lapwing.privacy.filter import Statement
 
 _LISTED = 8  # values that are shown of a column
 _LONGEST = 40  # characters of one of them

@@ -16,7 +16,7 @@ from lapwing.expressions.expression import Slot
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.mechanisms.scores import at_least
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
+from lapwing.mechanisms.sparse.vector import GeometricSparse
 from lapwing.noise.bits import Forks
 from lapwing.numbers import Number, count, flag, inside_unit
 from lapwing.plan.add_noise import Arranged

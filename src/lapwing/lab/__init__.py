@@ -2,25 +2,11 @@
 
 from lapwing.lab import course
 from lapwing.lab.attacks import ATTACKS, Attacked, attack, attack_all
-from lapwing.lab.audit import audit, audit_outputs
-from lapwing.lab.one_run import OneRun, audit_groups, audit_one_run
+from lapwing.lab.audit import OneRun, audit, audit_groups, audit_one_run, audit_outputs
 from lapwing.lab.replay import Replay, replay
 from lapwing.lab.report import Audit, Claim, Finding
 
 __all__ = [
-    "ATTACKS",
-    "Attacked",
-    "Audit",
-    "Claim",
-    "Finding",
-    "OneRun",
-    "Replay",
-    "attack",
-    "attack_all",
-    "audit",
-    "audit_groups",
-    "audit_one_run",
-    "audit_outputs",
-    "course",
-    "replay",
-]
+    "ATTACKS", "Attacked", "Audit", "Claim", "Finding", "OneRun", "Replay", "attack", "attack_all", "audit",
+    "audit_groups", "audit_one_run", "audit_outputs", "course", "replay",
+]  # fmt: skip

@@ -5,32 +5,48 @@ An event is chosen on the first 30 % of the runs and counted on the other 70 %.
 Guarantee:  if the runs are independent and the claim is true, the audit rejects it with probability at most alpha.
             More: with probability at least 1 - alpha, every lower bound in the report is true.
 Proof:      fix the training runs; they fix the events. Whether a test run hits an event depends on that run alone, so
-            the hits are binomial, and success_rate.py bounds either probability, each failing with probability at most
+            the hits are binomial, and report.py bounds either probability, each failing with probability at most
             alpha / (4 k) for k points of the claim: two directions, two bounds. By the union bound all 4 k hold at
             once with probability 1 - alpha. Then P[event | left] <= e^e P[event | right] + delta, for a mechanism
             that is (e, delta)-DP, gives e >= ln((low - delta) / high). This holds whatever the training runs were.
             The number of runs is fixed before the first one; a `Wealth` may stop early.
 A rejection refutes the claim. The absence of one proves nothing: another event or other neighbours may break it, and a
 leak with a probability far below 1 / runs is not seen.
-Checked by: tests/lab/test_audit.py
+
+Auditing in one run: many canaries, each in the data by the flip of a fair coin, and guesses which are in.
+Guarantee:  if the mechanism is pure epsilon-DP for every single canary, and r is fixed beforehand, the number W of
+            right guesses of r coins has P[W >= v] <= P[Binomial(r, q) >= v] for every v, where q = e^epsilon /
+            (1 + e^epsilon). So p = `lower(W, r, alpha)` is at most q except with probability alpha, and then
+            ln(p / (1 - p)) <= epsilon.
+Proof:      fix the answer y, which fixes the guesses, and the coins of all canaries but i. By Bayes the odds that
+            canary i is in are P[y | in] / P[y | out], between e^-epsilon and e^epsilon, so a guess about it is right
+            with probability at most q. So given y and the earlier coins, each next guess is right with probability at
+            most q, and W is at most a binomial in the stochastic order, guess by guess. Answers need not be
+            independent. Several r, each at its share of alpha: the union bound. [SNJ23] has the theorem.
+Groups:     one question with GROUP BY over groups that hold one canary each is such a mechanism: a canary is a unit of
+            a table with groups_per_unit = 1. One answer then audits as many runs would.
+[SNJ23] Steinke, Nasr, Jagielski: Privacy auditing with one (1) training run.
+Checked by: tests/lab/test_audit.py, tests/lab/test_one_run.py
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Flags, Floats
 from lapwing.errors import Misconfigured
 from lapwing.lab.outputs import Event, Features, Outputs, choose_event, counts_of, features, keep, read_pair, same
-from lapwing.lab.report import Audit, Claim, Finding, Sketch, read_claim
-from lapwing.lab.success_rate import lower, upper
-from lapwing.numbers import Number, count, flag, inside_unit, shown
+from lapwing.lab.random_people import flip_coins
+from lapwing.lab.report import Audit, Claim, Finding, Sketch, lower, read_claim, upper
+from lapwing.lab.targets import open_experiment
+from lapwing.numbers import Number, count, exact, flag, inside_unit, nonnegative, shown
 
 TRAINING_SHARE = 0.3
 RUNS = 30_000
@@ -85,26 +101,25 @@ def audit(
         if wealth is not None and wealth.rejects:
             break
     outputs = _joined(samples[0]), _joined(samples[1])
-    found = audit_outputs(*outputs, claimed, alpha=level) if wealth is None else wealth.report()
-    return _checked(found, *outputs)
+    return _check(audit_outputs(*outputs, claimed, alpha=level) if wealth is None else wealth.report(), *outputs)
 
 
-def _checked(found: Audit, left: Outputs, right: Outputs) -> Audit:
+def _check(audit: Audit, left: Outputs, right: Outputs) -> Audit:
     """The audit, which says so if all outputs are the same; raises if nothing was released in any run."""
-    if found.rejected:
-        return found
+    if audit.rejected:
+        return audit
     outputs = [*left, *right]
     first = outputs[0]
     if first is None or isinstance(first, Exception):
         if any(output is not None and not isinstance(output, Exception) for output in outputs):
-            return found
+            return audit
         raised = (None if output is None else f"raised {type(output).__qualname__}: {output}" for output in outputs)
         did = list(dict.fromkeys(words or "returned None" for words in raised))
         every = f"every run {did[0]}" if len(did) == 1 else f"no run returned a value; one {did[0]}, another {did[1]}"
         raise Misconfigured(
             f"{every}. So nothing was released that could be audited. Fix the function, or the neighbours passed to it."
         )
-    return replace(found, only=shown(first)) if all(same(first, output) for output in outputs) else found
+    return replace(audit, only=shown(first)) if all(same(first, output) for output in outputs) else audit
 
 
 def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float = ALPHA) -> Audit:
@@ -115,7 +130,11 @@ def audit_outputs(left: Outputs, right: Outputs, claim: Claim, *, alpha: float =
     examined = [_examine(seen, training, point, way, level) for point in claim.points for way in (0, 1)]
     best, _ = max(examined, key=lambda pair: pair[1].excess)
     findings = tuple(finding for _, finding in examined)
-    return Audit(claim, min(len(left), len(right)), alpha, findings, _sketch(seen, best, training))
+    sides = [(seen.left, training[0]), (seen.right, training[1])]
+    counts = [counts_of(side[best.feature][start:], best.edges) for side, start in sides]
+    shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]
+    sketch = Sketch(seen.names[best.feature], best.edges, shares[0], shares[1], best.cells)
+    return Audit(claim, min(len(left), len(right)), alpha, findings, sketch)
 
 
 def _examine(
@@ -147,7 +166,6 @@ def _run_each(mechanism: Callable[[Any], Any], data: Any, n: int) -> list[Any]:
 
 
 def _run_many(mechanism: Callable[[Any, int], Any], data: Any, n: int) -> Outputs:
-    """One output for each of n runs."""
     returned = mechanism(data, n)
     rows: Any = returned if isinstance(returned, np.ndarray) and returned.ndim else None
     if isinstance(returned, Sized) and isinstance(returned, Iterable) and not isinstance(returned, _NO_LISTS):
@@ -167,13 +185,6 @@ def _joined(parts: list[Any]) -> Outputs:
     if len(kinds) == 1 and None not in kinds:
         return np.concatenate(parts)
     return [output for part in parts for output in part]
-
-
-def _sketch(seen: Features, event: Event, training: tuple[int, int]) -> Sketch:
-    sides = [(seen.left, training[0]), (seen.right, training[1])]
-    counts = [counts_of(side[event.feature][start:], event.edges) for side, start in sides]
-    shares: list[Floats] = [c / max(c.sum(), 1) for c in counts]
-    return Sketch(seen.names[event.feature], event.edges, shares[0], shares[1], event.cells)
 
 
 class Wealth:
@@ -250,3 +261,91 @@ def _stake(likely: float, rare: float, runs: int, point: tuple[float, float]) ->
         + (1 - a) * (1 - b) * np.log1p(-stakes * delta)
     )
     return float(stakes[int(np.argmax(growth))])
+
+
+PARTS = (1.0, 0.5, 0.1, 0.02)
+"""The share of canaries that are guessed: all, or only the clearest."""
+TABLE = "canaries"
+
+
+@dataclass(frozen=True, slots=True)
+class OneRun:
+    """The result: of `guesses` guesses `right` were right, which shows `epsilon_lower`."""
+
+    epsilon: float
+    epsilon_lower: float
+    canaries: int
+    guesses: int
+    right: int
+    alpha: float
+
+    @property
+    def rejected(self) -> bool:
+        return self.epsilon_lower > self.epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "rejected": self.rejected, "message": str(self)}
+
+    def __str__(self) -> str:
+        most = 1 / (1 + math.exp(-self.epsilon))
+        share = self.right / self.guesses
+        seen = f"{self.right:,} of {self.guesses:,} guesses about {self.canaries:,} canaries were right ({share:.1%})"
+        rule = f"epsilon = {self.epsilon:.4g} allows {most:.1%} on average"
+        if self.rejected:
+            return (
+                f"Rejected: epsilon = {self.epsilon:.4g} is not true. Epsilon is at least {self.epsilon_lower:.4g}.\n"
+                f"{seen}; {rule}. One run, alpha = {self.alpha:g}"
+            )
+        return (
+            f"No violation of epsilon = {self.epsilon:.4g} found with {self.canaries:,} canaries in one run, "
+            f"alpha = {self.alpha:g}.\n{seen}; {rule}.\nThis does not show that the claim is true."
+        )
+
+
+def audit_one_run(mechanism: Callable[[Flags], Any], canaries: int, *, epsilon: Number, alpha: float = ALPHA) -> OneRun:
+    """Audits a claim of pure DP with one run.
+
+    `mechanism(present)` returns a score for each canary: the higher, the more the answer looks as if it were present.
+    """
+    m, level = count(canaries, "canaries", least=10), float(inside_unit(alpha, "alpha"))
+    claimed = float(nonnegative(epsilon, "epsilon"))
+    present = flip_coins(m)
+    scores = np.asarray(mechanism(present.copy()), dtype=np.float64)
+    if scores.shape != (m,):
+        raise Misconfigured(f"the mechanism returned {scores.size} scores; return one for each of {m} canaries.")
+    order = np.argsort(np.nan_to_num(scores), kind="stable")
+    bounds = []
+    for part in PARTS:
+        half = max(1, int(part * m / 2))
+        right = int(present[order[-half:]].sum()) + int((~present[order[:half]]).sum())
+        p = lower(right, 2 * half, level / len(PARTS))
+        bounds.append((math.log(p / (1 - p)) if p > 0 else -math.inf, 2 * half, right))
+    bound, guesses, right = max(bounds)
+    return OneRun(claimed, bound, m, guesses, right, level)
+
+
+def audit_groups(aggregate: str = "COUNT(*)", *, epsilon: Number, groups: int = 10_000, alpha: float = ALPHA) -> OneRun:
+    """Audits one aggregate of the curator by a single question over many groups, half of which hold a canary.
+
+    The table is `canaries(person, grp, value)`, with two people of value 1 in each group beside the canary and
+    `value` between 0 and 10; a canary has the value 10. So `aggregate` is COUNT(*), SUM(value), or any other that fits.
+    """
+    price = exact(epsilon, "epsilon")
+
+    def ask(present: Flags) -> Any:
+        import pyarrow as pa
+
+        groups = np.arange(len(present))
+        group = np.concatenate([groups, groups, groups[present]])
+        value = np.concatenate([np.ones(2 * len(present)), np.full(int(present.sum()), 10.0)])
+        table = pa.table({"person": np.arange(len(group)), "grp": group, "value": value})
+        curator = open_experiment(
+            table, name=TABLE, unit="person", rows_per_unit=1, groups_per_unit=1, bounds={"value": (0, 10)},
+            values={"grp": groups.tolist()}, epsilon=price,
+        )  # fmt: skip
+        with closing(curator):
+            question = f"SELECT grp, {aggregate} AS answer FROM {TABLE} GROUP BY grp"
+            answer = curator.sql(question, epsilon=price).to_arrow().sort_by("grp")
+        return answer["answer"].to_numpy(zero_copy_only=False)
+
+    return audit_one_run(ask, groups, epsilon=price, alpha=alpha)

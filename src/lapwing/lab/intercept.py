@@ -115,7 +115,7 @@ CHECKS: dict[tuple[type, str], Check] = {
     **{(kind, "choose"): check_scores for kind in _OF_SCORES},
     **{(kind, "__call__"): check_rows for kind in _OF_ROWS},
 }
-"""What may be called, and how its inputs are compared."""
+"""The methods that may be called, and the comparison of their inputs."""
 RUNS = (mechanisms.AboveThreshold, mechanisms.Sparse, mechanisms.NumericSparse)
 _DRAWING = ("__call__", "choose", "respond", "keep", "release", "start", "draw")
 
@@ -132,7 +132,7 @@ class Called:
 
 @dataclass(slots=True)
 class Recording:
-    """What one run of the function did. With `answers`, releases are compared with them and answered by them."""
+    """The record of one run of the function. With `answers`, releases are compared with them and answered by them."""
 
     answers: Recording | None = None
     calls: list[Called] = field(default_factory=list)
@@ -241,9 +241,9 @@ def _doors() -> list[tuple[type, str]]:
 
 
 def _watched(recording: Recording, method: str, original: Any) -> Callable[..., Any]:
-    def call(self: Any, *inputs: Any, **named: Any) -> Any:
+    def call(self: Any, *args: Any, **named: Any) -> Any:
         if recording.inside:  # a mechanism that uses another one
-            return original(self, *inputs, **named)
+            return original(self, *args, **named)
         name = type(self).__name__
         if method == "start" and isinstance(self, RUNS):
             recording.losses.append(self.loss)
@@ -255,9 +255,7 @@ def _watched(recording: Recording, method: str, original: Any) -> Callable[..., 
             recording.unknown = name
             raise Stopped(name)
         recording.losses.append(self.loss)
-        return recording.release(
-            name, self, (*inputs, *named.values()), check, lambda: original(self, *inputs, **named)
-        )
+        return recording.release(name, self, (*args, *named.values()), check, lambda: original(self, *args, **named))
 
     return call
 

@@ -1,4 +1,4 @@
-"""What an audit looks at: the output, what its structure gives away, and the event that most clearly breaks the claim.
+"""Features of outputs and of their structure, and the event that most clearly breaks the claim.
 
 Every output becomes numbers, one for each feature: its value, each coordinate or key, the lowest bit of a float,
 whether it is NaN or an error, its type, its length, which keys it has and in which order. A feature of one run depends
@@ -47,7 +47,7 @@ class Features:
 
 
 class _Form(NamedTuple):
-    """What all training outputs are: numbers of this type, or rows of them of a fixed length in this container."""
+    """The form of all training outputs: numbers of this type, or rows of them of a fixed length in this container."""
 
     container: type | None
     length: int | None
@@ -63,16 +63,16 @@ def features(left: Outputs, right: Outputs, training: Training) -> Features:
     form = forms.pop() if len(forms) == 1 else None
     categories: dict[str, tuple[str, ...]] = {}
     if form is not None:
-        found = _numeric(_as_numbers(left, form), form), _numeric(_as_numbers(right, form), form)
+        samples = _numeric(_as_numbers(left, form), form), _numeric(_as_numbers(right, form), form)
     else:
         rows = [[describe(output) for output in sample] for sample in (left, right)]
-        found, categories = _tabulated(rows[0], rows[1], training)
-    coordinates = [name for name in found[0] if name.startswith("value[")]
+        samples, categories = _tabulated(rows[0], rows[1], training)
+    coordinates = [name for name in samples[0] if name.startswith("value[")]
     if len(coordinates) > 1:
-        columns = [[sample[name] for name in coordinates] for sample in found]
-        found[0]["likelihood"], found[1]["likelihood"] = _likelihood(columns[0], columns[1], training)
-    names = [name for name in found[0] if len(coordinates) <= _MOST_COORDINATES or not name.startswith("value[")]
-    left_columns, right_columns = ([sample[name] for name in names] for sample in found)
+        columns = [[sample[name] for name in coordinates] for sample in samples]
+        samples[0]["likelihood"], samples[1]["likelihood"] = _likelihood(columns[0], columns[1], training)
+    names = [name for name in samples[0] if len(coordinates) <= _MOST_COORDINATES or not name.startswith("value[")]
+    left_columns, right_columns = ([sample[name] for name in names] for sample in samples)
     return Features(names, left_columns, right_columns, [categories.get(name, ()) for name in names])
 
 
@@ -153,41 +153,37 @@ def describe(output: Any) -> dict[str, float | Hashable]:
     """The features of one output: numbers, and categories as text or tuples."""
     if isinstance(output, BaseException):
         return {"outcome": f"raised {type(output).__qualname__}", "message": str(output)}
-    found: dict[str, float | Hashable] = {"type": type(output).__name__}
+    features: dict[str, float | Hashable] = {"type": type(output).__name__}
     if isinstance(output, Mapping):
-        found |= {"keys in order": tuple(map(str, output)), "keys": tuple(sorted(map(str, output)))}
+        features |= {"keys in order": tuple(map(str, output)), "keys": tuple(sorted(map(str, output)))}
         parts: Iterable[tuple[Any, Any]] = output.items()
     elif _is_row(output):
-        found["length"] = float(len(output))
+        features["length"] = float(len(output))
         parts = enumerate(output)
     else:
-        return found | _of_scalar("value", output[()] if isinstance(output, np.ndarray) else output)
+        return features | _of_scalar("value", output[()] if isinstance(output, np.ndarray) else output)
     for key, part in parts:
-        found |= _of_scalar(f"value[{key}]", part)
-    return found
+        features |= _of_scalar(f"value[{key}]", part)
+    return features
 
 
 def _numeric(sample: Floats, form: _Form) -> dict[str, Floats]:
     """Every column; of rows also what shows joint events. NaN and infinities are values."""
     if form.length is None:
         return _of_column("value", sample, form.real)
-    found: dict[str, Floats] = {}
+    features: dict[str, Floats] = {}
     for i, column in enumerate(sample.T):
-        found |= _of_column(f"value[{i}]", column, form.real)
-    return found | {
-        "sum": sample.sum(axis=1),
-        "least": sample.min(axis=1),
-        "greatest": sample.max(axis=1),
-        "first minus last": sample[:, 0] - sample[:, -1],
-    }
+        features |= _of_column(f"value[{i}]", column, form.real)
+    joint = {"sum": sample.sum(axis=1), "least": sample.min(axis=1), "greatest": sample.max(axis=1)}
+    return features | joint | {"first minus last": sample[:, 0] - sample[:, -1]}
 
 
 def _of_column(name: str, column: Floats, real: bool) -> dict[str, Floats]:
-    found = {name: column}
+    features = {name: column}
     if real:
-        found[f"lowest bit of {name}"] = lowest_bit(column)
-        found[f"kind of {name}"] = np.isnan(column) * 1.0 + np.isposinf(column) * 2.0 + np.isneginf(column) * 3.0
-    return found
+        features[f"lowest bit of {name}"] = lowest_bit(column)
+        features[f"kind of {name}"] = np.isnan(column) * 1.0 + np.isposinf(column) * 2.0 + np.isneginf(column) * 3.0
+    return features
 
 
 def _of_scalar(name: str, part: Any) -> dict[str, float | Hashable]:

@@ -60,15 +60,15 @@ def draw_audit(audit: Audit) -> Figure:
 
 def _laws(axes: Axes, sketch: Sketch) -> None:
     keep = np.flatnonzero(sketch.left + sketch.right > 0)
-    places = np.arange(len(keep))
-    for place, cell in zip(places, keep, strict=True):
+    xs = np.arange(len(keep))
+    for x, cell in zip(xs, keep, strict=True):
         if sketch.cells[cell]:
-            axes.axvspan(place - 0.5, place + 0.5, color="#f4e3c1", lw=0, zorder=0)
-    axes.bar(places - 0.2, sketch.left[keep], 0.4, color=BLUE, label="left neighbour")
-    axes.bar(places + 0.2, sketch.right[keep], 0.4, color=RED, label="right neighbour")
+            axes.axvspan(x - 0.5, x + 0.5, color="#f4e3c1", lw=0, zorder=0)
+    axes.bar(xs - 0.2, sketch.left[keep], 0.4, color=BLUE, label="left neighbour")
+    axes.bar(xs + 0.2, sketch.right[keep], 0.4, color=RED, label="right neighbour")
     names = [*(f"{edge:.4g}" for edge in sketch.edges), "more", "NaN"]
     every = max(1, math.ceil(len(keep) / 12))
-    axes.set_xticks(places[::every], [names[cell] for cell in keep[::every]])
+    axes.set_xticks(xs[::every], [names[cell] for cell in keep[::every]])
     axes.set(xlabel=f"{sketch.feature} (up to); the event is shaded", ylabel="share of test runs")
     axes.legend(frameon=False)
 

@@ -21,7 +21,6 @@ def draw_uniforms(*shape: int) -> Floats:
 
 
 def flip_coins(*shape: int) -> Flags:
-    """Fair and independent."""
     return np.asarray(SYSTEM.words(prod(shape), 1).astype(np.bool_).reshape(shape))
 
 

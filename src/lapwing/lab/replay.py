@@ -30,12 +30,12 @@ from lapwing.privacy.loss import Loss
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the replay of one pair found."""
+    """The result for one pair."""
 
     problems: tuple[str, ...]
     releases: int
     loss: str
-    """What the mechanisms lose together, in words."""
+    """The loss of all mechanisms together, in words."""
 
     @property
     def rejected(self) -> bool:
@@ -94,9 +94,7 @@ def _run(function: Callable[[Any], Any], data: Any, answers: Recording | None) -
         except (Stopped, Exception) as error:  # noqa: BLE001 (whether it fails is part of the result)
             result = error
     if recording.unknown is not None:
-        raise Misconfigured(
-            f"{recording.unknown} cannot be replayed. Audit the function by sampling: `lapwing audit module:function`."
-        )
+        raise Misconfigured(f"{recording.unknown} cannot be replayed. Sample it: `lapwing audit module:function`.")
     return recording, keep(result)
 
 

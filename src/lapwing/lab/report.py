@@ -1,7 +1,11 @@
-"""What is claimed of a mechanism, and what an audit found, in words, as JSON and as a picture.
+"""Claims about mechanisms and the results of audits, in words, as JSON and as pictures.
 
-A report never says that a mechanism is private.
-Checked by: tests/lab/test_audit.py
+A report never says that a mechanism is private. `lower` and `upper` say what a rate shows about its probability:
+Guarantee:  for n independent trials of probability p, `lower` is above p with probability at most `level`, and so is
+            `upper` below p. Computed in float64.
+Proof:      Clopper and Pearson: `lower` is the p at which this many hits or more have probability `level`. If p is
+            smaller, then the hits are among those whose probability is at most `level`.
+Checked by: tests/lab/test_audit.py, tests/lab/test_success_rate.py
 """
 
 from __future__ import annotations
@@ -67,11 +71,9 @@ def read_claim(claim: Any, epsilon: Number | None, delta: Number, rho: Number | 
         return Claim.zcdp(rho)
     if mu is not None:
         return Claim.gaussian(mu)
-    return claim if isinstance(claim, Claim) else _of_loss(getattr(claim, "loss", claim))
-
-
-def _of_loss(loss: Any) -> Claim:
-    """What a loss of Lapwing promises. One that has only rho promises a curve, any other a point."""
+    if isinstance(claim, Claim):
+        return claim
+    loss = getattr(claim, "loss", claim)  # one that has only rho promises a curve, any other a point
     if hasattr(loss, "epsilon"):
         return Claim.dp(loss.epsilon, loss.delta)
     if hasattr(loss, "rho") and not loss.delta:
@@ -133,7 +135,6 @@ class Audit:
 
     @property
     def rejected(self) -> bool:
-        """Whether the runs refute the claim."""
         if self.wealth is not None:
             return self.wealth >= 1 / self.alpha
         return any(finding.bound > finding.epsilon for finding in self.findings)
@@ -192,3 +193,38 @@ class Audit:
         if self.rejected:
             return f"Rejected after {self.runs:,} runs on each side: {self.claim.text} is not true; {bet}"
         return f"No violation of {self.claim.text} found at N = {self.runs:,} runs on each side; {bet}\n{LIMITS}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Hits among independent trials, with a 95 % interval."""
+
+    hits: int
+    trials: int
+
+    @property
+    def value(self) -> float:
+        return self.hits / self.trials
+
+    @property
+    def low(self) -> float:
+        return lower(self.hits, self.trials, 0.025)
+
+    @property
+    def high(self) -> float:
+        return upper(self.hits, self.trials, 0.025)
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+
+def lower(hits: int, n: int, level: float) -> float:
+    from scipy.special import betaincinv  # slow import
+
+    return 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, level))
+
+
+def upper(hits: int, n: int, level: float) -> float:
+    from scipy.special import betainccinv
+
+    return 1.0 if hits == n else float(betainccinv(hits + 1, n - hits, level))

@@ -1,4 +1,4 @@
-"""What can be audited: a Python function, a program, a question to the curator, or two servers on public neighbours.
+"""Targets of audits: a Python function, a program, a question to the curator, or two servers on public neighbours.
 
 The neighbours are the bundled health data with and without one person. `write_neighbours` makes a folder for each, so
 that two servers with a ledger each can be compared from outside.
@@ -40,7 +40,7 @@ VERSION = "audited neighbours"
 _BUDGET = 100_000  # epsilon: the data are public, and an audit asks thousands of times
 
 SETTINGS = """
-# The RAND Health Insurance Experiment, which is public, {whom}. Only to be audited: this budget protects nobody.
+# The RAND Health Insurance Experiment, which is public, {whom}. Only for audits: this budget does not protect anyone.
 [budget]
 epsilon = {budget}
 

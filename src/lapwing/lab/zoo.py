@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.arrays import Array, Integers
+from lapwing.arrays import Array
 from lapwing.lab.audit import audit_outputs
 from lapwing.lab.outputs import Outputs
 from lapwing.lab.random_people import draw_float_laplace, draw_normals, draw_uniforms, draw_whole_laplace
@@ -109,7 +109,6 @@ def noisy_max(scale: float) -> Sampler:
 
 
 def noisy_max_value(scores: Any, n: int) -> Array:
-    """The largest noisy score itself."""
     noisy = np.asarray(scores, np.int64) + draw_whole_laplace(2, n, len(scores))
     return np.asarray(noisy.max(axis=1))
 
@@ -166,7 +165,7 @@ def sparse(bar: int | Fraction, query: int | Fraction, cutoff: int | None) -> Sa
         answers = np.where(above, ABOVE, BELOW)
         if cutoff is not None:
             answers[np.cumsum(above, axis=1) - above >= cutoff] = NOT_ASKED
-        return coded(answers)
+        return np.asarray(answers @ 3 ** np.arange(answers.shape[1], dtype=np.int64))
 
     return run
 
@@ -178,10 +177,6 @@ def compared_value_released(values: Any, n: int) -> Array:
     first = np.argmax(above, axis=1)
     released = np.clip(noisy[np.arange(n), first], -_LARGEST_VALUE, _LARGEST_VALUE)
     return np.where(above.any(axis=1), 1000 * (first + 1) + released, 0)
-
-
-def coded(answers: Integers) -> Array:
-    return np.asarray(answers @ 3 ** np.arange(answers.shape[1], dtype=np.int64))
 
 
 def both_ways(belows: int, aboves: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -21,15 +21,14 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Array
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.choice.exponential import TopK
 from lapwing.mechanisms.keys.selection import TruncatedGeometric, best_selection
-from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold, WeightedGaussian
 from lapwing.mechanisms.quantiles.auto_bounds import AutoBounds
 from lapwing.mechanisms.quantiles.grid_quantiles import GridQuantiles
 from lapwing.mechanisms.ranges.components import Set
@@ -118,13 +117,12 @@ _FAMILIES: dict[type[Loss], Callable[[Any], Family]] = {Pure: PureFamily, Approx
 
 
 def mechanisms_for(price: Loss) -> Family:
-    """The mechanisms that lose at most this price."""
     if type(price) not in _FAMILIES or (isinstance(price, Pure) and 2 * price.rho != price.epsilon**2):
         raise Bug(f"no mechanism is made for a price of {price!r}")
     return _FAMILIES[type(price)](price)
 
 
-Cells = npt.NDArray[Any]
+Cells = Array
 CellColumns = tuple[Cells, ...]
 
 _NARROW = 1 << 62
@@ -132,7 +130,7 @@ _COUNTED = Fraction(1, 10)  # the share of a search's epsilon that counts its un
 
 
 class CellMechanism(Protocol):
-    """What releases the cells of one measure."""
+    """Releases the cells of one measure."""
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
         """Noisy columns from exact ones, in `groups` groups."""
@@ -165,7 +163,6 @@ class UnitPowers:
     count: NoisyCells
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:
-        """A power for each side, and the number of units."""
         *sides, units = columns
         pairs = [(p.tolist(), n.tolist()) for p, n in zip(sides[::2], sides[1::2], strict=True)]
         powers = (self.scan(*pairs[0]),) if len(pairs) == 1 else self.scan.signed(*pairs)
@@ -230,7 +227,6 @@ class NoisyRanges:
 
     @property
     def measured(self) -> tuple[Set, ...]:
-        """The tables that are read, by the numbers of their axes."""
         return ((0,),)
 
     def release(self, columns: CellColumns, groups: int) -> CellColumns:

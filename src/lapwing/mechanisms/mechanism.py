@@ -1,4 +1,4 @@
-"""What mechanisms and releases share: frozen values with a short text, and parameters that several of them read."""
+"""Shared by mechanisms and releases: frozen values with a short text, and parameters that several of them read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from lapwing.numbers import Number, below_one, count, exact, flag, inside_unit, 
 from lapwing.privacy.loss import Pure
 from lapwing.privacy.neighbours import Neighbours
 from lapwing.privacy.phrases import short_repr
+
+Bounds = tuple[Number, Number]
+Given = Number | None
+"""A parameter that may be left out."""
 
 _MOST_EPSILON = 700
 
@@ -37,7 +41,6 @@ class PureMechanism(FrozenValue):
 
 
 def read_epsilon(epsilon: object) -> Fraction:
-    """Reads an epsilon of at most 700."""
     value = positive(epsilon, "epsilon")
     if value > _MOST_EPSILON:
         raise Misconfigured(f"`epsilon` is {shown(epsilon)}; above {_MOST_EPSILON} it protects nobody. Pass less.")
@@ -75,6 +78,13 @@ def read_pair(bounds: object) -> tuple[Fraction, Fraction]:
     if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
         raise Misconfigured("`bounds` must be a pair (low, high). Pass for example bounds=(0, 120).")
     low, high = (exact(end, "bounds") for end in bounds)
+    return low, high
+
+
+def read_interval(bounds: object) -> tuple[Fraction, Fraction]:
+    low, high = read_pair(bounds)
+    if low >= high:
+        raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound. Swap them.")
     return low, high
 
 

@@ -17,17 +17,16 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Array, Floats
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue, read_monotone
-from lapwing.noise.lazy import exp_neg
+from lapwing.noise.bernoulli import exp_neg
 from lapwing.numbers import Enclosure, Number, ball, count, enclose, exact, positive
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
 
 T = TypeVar("T")
-Wholes = npt.NDArray[Any]
+Wholes = Array
 """An integer array, or Python integers of any size in an object array."""
 
 _DIGITS = 15  # a decimal of at most 15 digits is determined by its float64
@@ -109,8 +108,7 @@ def below_best(ticks: Wholes) -> Wholes:
     if ticks.dtype == object or best - worst >= 1 << 63:
         return wholes([best - tick for tick in ticks.tolist()])
     signed = ticks if ticks.dtype == np.uint64 else ticks.astype(np.int64, copy=False)
-    gap: Wholes = (signed.dtype.type(best) - signed).astype(np.int64, copy=False)
-    return gap
+    return (signed.dtype.type(best) - signed).astype(np.int64, copy=False)
 
 
 def wholes(numbers: list[int]) -> Wholes:
@@ -124,8 +122,7 @@ def wholes(numbers: list[int]) -> Wholes:
 def times(numbers: Wholes, factor: Fraction) -> Floats:
     """numbers * factor in float64, with a relative error below 2^-51 each; what float64 cannot hold is infinite."""
     if numbers.dtype != object and 1e-280 < factor < 1e280:
-        products: Floats = numbers.astype(np.float64) * float(factor)
-        return products
+        return numbers.astype(np.float64) * float(factor)
     return np.array([nearest(number * factor) for number in numbers.tolist()], np.float64)
 
 
@@ -161,8 +158,8 @@ def weights(exponents: Wholes, rate: Fraction) -> tuple[list[int], list[int], in
     """
     distinct = set(exponents.tolist())
     bits = 128 + math.ceil(min(rate * max(distinct), _FAR) / Fraction("0.693"))
-    known = {e: exp_neg(e * rate.numerator, rate.denominator, bits) for e in distinct}
-    lows, highs = zip(*(known[e] for e in exponents.tolist()), strict=True)
+    bounds = {e: exp_neg(e * rate.numerator, rate.denominator, bits) for e in distinct}
+    lows, highs = zip(*(bounds[e] for e in exponents.tolist()), strict=True)
     return list(lows), list(highs), bits
 
 
@@ -184,9 +181,7 @@ def loss_within(odds: Fraction, rate: Fraction) -> Fraction:
 def require_one_each(candidates: Any, size: int, name: str) -> None:
     """Refuses candidates that are not a sequence or an array of this length."""
     if not isinstance(candidates, Sequence) and (not hasattr(candidates, "__array__") or not np.ndim(candidates)):
-        raise Misconfigured(
-            "`candidates` is not a sequence; the order must be known. Pass a list, a tuple or an array."
-        )
+        raise Misconfigured("`candidates` is not a sequence; the order must be known. Pass a list or an array.")
     if len(candidates) != size:
         raise Misconfigured(f"`candidates` and `{name}` have different lengths. Pass one number for each candidate.")
 

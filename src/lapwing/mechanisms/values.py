@@ -25,9 +25,8 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Integers
+from lapwing.arrays import Array, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.scores import nearest
 from lapwing.numbers import Number, root_up
@@ -61,7 +60,7 @@ class Grid:
         """The l2 sensitivity in grid units, rounded up."""
         return sensitivity / self.step + root_up(size)
 
-    def integers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def integers(self, values: Floats) -> Integers:
         """Each value rounded to the grid, in grid units. Scaling by a power of two and rint are exact in float64.
 
         Values beyond 2^62 steps saturate: more than 2^13 noise scales away from zero, as a rule 2^40 / size.
@@ -69,7 +68,7 @@ class Grid:
         scaled = np.ldexp(values, -self.exponent)
         return np.clip(np.rint(scaled), -_MOST, _MOST).astype(np.int64)
 
-    def reals(self, integers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def reals(self, integers: Integers) -> Floats:
         """Grid units back to reals (post-processing, rounded to float64)."""
         return np.ldexp(integers.astype(np.float64), self.exponent)
 
@@ -79,8 +78,6 @@ def _floor_log2(value: Fraction) -> int:
     k = value.numerator.bit_length() - value.denominator.bit_length()
     return k if Fraction(2) ** k <= value else k - 1
 
-
-Numbers = npt.NDArray[Any]
 
 _CAREFUL = 1 << 62
 
@@ -136,7 +133,12 @@ def add_noise(values: Any, mechanism: Additive) -> Any:
         case list() | tuple():
             return _add_noise_to_array(np.asarray(values), mechanism).tolist()
         case _ if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
-            return _add_noise_to_arrow(values, mechanism)
+            import pyarrow as pa
+
+            array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+            if array.null_count:
+                raise Misconfigured("the Arrow array holds nulls; fill them before adding noise.")
+            return pa.array(_add_noise_to_array(array.to_numpy(zero_copy_only=False), mechanism))
         case _:
             raise Misconfigured("the values are of an unknown kind; pass a number, a list, a numpy or an Arrow array.")
 
@@ -169,11 +171,10 @@ def saturating_sum(values: Integers, noise: Integers) -> Integers:
         noise += values
         return noise
     limits = np.iinfo(np.int64)
-    total: Integers = np.clip(values.astype(object) + noise.astype(object), limits.min, limits.max).astype(np.int64)
-    return total
+    return np.asarray(np.clip(values.astype(object) + noise.astype(object), limits.min, limits.max).astype(np.int64))
 
 
-def _add_noise_to_array(values: Numbers, mechanism: Additive) -> Numbers:
+def _add_noise_to_array(values: Array, mechanism: Additive) -> Array:
     match values.dtype.kind:
         case "i" | "u":
             _check_size(values.size, mechanism.most_integers)
@@ -190,15 +191,6 @@ def _add_noise_to_array(values: Numbers, mechanism: Additive) -> Numbers:
             return grid.reals(saturating_sum(grid.integers(values.astype(np.float64)), noise))
         case _:
             raise Misconfigured("the array holds neither integers nor floats; convert it to one of them.")
-
-
-def _add_noise_to_arrow(values: Any, mechanism: Additive) -> Any:
-    import pyarrow as pa
-
-    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-    if array.null_count:
-        raise Misconfigured("the Arrow array holds nulls; fill them before adding noise.")
-    return pa.array(_add_noise_to_array(array.to_numpy(zero_copy_only=False), mechanism))
 
 
 def _check_size(given: int, most: int | None) -> None:

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
+from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
@@ -40,7 +41,7 @@ _DTYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 class BitSource(Protocol):
-    """Where samplers take their randomness from."""
+    """A source of randomness for samplers."""
 
     def words(self, count: int, width: int) -> Words:
         """`count` independent uniform integers of `width` bits (1 to 64), in the smallest unsigned type."""
@@ -161,7 +162,7 @@ def uniform_integer(below: int, bits: BitSource = SYSTEM) -> int:
     return drawn
 
 
-def sample_uniform(below: int, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> npt.NDArray[np.int64]:
+def sample_uniform(below: int, count: int, *, bits: BitSource = SYSTEM, width: int = 64) -> Integers:
     """`count` independent uniform integers in [0, below), below at most 2^(width - 1)."""
     if not 1 <= below <= 1 << (width - 1):
         raise Misconfigured(f"`below` is {below}; it must lie between 1 and 2^{width - 1}.")

@@ -5,7 +5,7 @@ Law:        n independent draws with P[x] proportional to exp(-rate |x|^power), 
 Proof:
   1. The category is the inverse of the exact distribution function at one lazy uniform: a guide cell without a
      threshold decides for every continuation, otherwise the 64-bit word decides unless it equals a threshold, and
-     equality is decided by lazy.py with the same digits.
+     equality is decided by `is_below` with the same digits.
   2. The offset L inside a block is uniform and independent of the category (mirroring a block keeps it uniform).
   3. w falls with |x|, so w(x) / w(left end) <= 1 may be an acceptance probability, and the tail's hat lies above w
      (noise_table.py). Rejection from a hat gives the law proportional to w.
@@ -14,8 +14,10 @@ Proof:
      Both answers equal 1[V < acceptance].
   5. A rejected lane is drawn again on its own; which lanes are rejected depends on discarded values only.
 Tails beyond 2^62 (probability below exp(-2^11)) saturate, which the mechanisms do again after adding.
-Not constant time: about one lane in fifty takes the slow path, tails most of all. Draw many at once.
-Checked by: tests/noise/test_block.py, tests/noise/test_laplace.py, tests/noise/test_gaussian.py
+`laplace_integer` and `cauchy_integer` need no table: where the scale depends on the data, every draw has its own.
+Not constant time: about one lane in fifty takes the slow path, and tails and large scales most. Draw many at once.
+Checked by: tests/noise/test_block.py, tests/noise/test_laplace.py, tests/noise/test_gaussian.py,
+            tests/noise/test_single_draw.py
 """
 
 from __future__ import annotations
@@ -26,9 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lapwing.arrays import Flags, Integers
-from lapwing.noise.bernoulli import decide_exp, flip_exp, run_exp
-from lapwing.noise.bits import SYSTEM, BitSource, Words
-from lapwing.noise.lazy import LazyUniform, is_below
+from lapwing.noise.bernoulli import LazyUniform, decide_exp, flip_exp, is_below, run_exp
+from lapwing.noise.bits import SYSTEM, BitSource, Words, uniform_integer
 from lapwing.noise.noise_table import UNDECIDED, NoiseLaw, NoiseTable, table_of
 
 OpenLanes = tuple[npt.NDArray[np.intp], Words, Words, Words]
@@ -157,15 +158,53 @@ def _tail(table: NoiseTable, sign: int, bits: BitSource) -> int | None:
 
 
 def sample_geometric(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
-    """`count` independent draws of geometric noise, at least 0."""
     return sample_block(table_of(NoiseLaw(1 / scale, 1, two_sided=False)), count, bits)
 
 
 def sample_laplace(scale: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
-    """`count` independent draws of discrete Laplace noise."""
     return sample_block(table_of(NoiseLaw(1 / scale, 1)), count, bits)
 
 
 def sample_gaussian(variance: Fraction, count: int, *, bits: BitSource = SYSTEM) -> Integers:
-    """`count` independent draws of discrete Gaussian noise."""
     return sample_block(table_of(NoiseLaw(1 / (2 * variance), 2)), count, bits)
+
+
+def laplace_integer(scale: Fraction, bits: BitSource = SYSTEM) -> int:
+    """One draw with P[z] proportional to exp(-|z| / scale): a geometric size and a fair sign.
+
+    The zero with a minus is rejected, so that zero occurs once.
+    """
+    while True:
+        size = run_exp(scale.denominator, scale.numerator, bits)
+        negative = bits.integer(1)
+        if size or not negative:
+            return -size if negative else size
+
+
+def cauchy_integer(scale: Fraction, bits: BitSource = SYSTEM) -> int:
+    """One draw with P[z] proportional to 1 / (z^2 + scale^2), which sums to (pi / scale) coth(pi scale).
+
+    Sizes are proposed from blocks: block 0 holds 0..B-1, block j >= 1 holds 2^(j-1) B .. 2^j B - 1, with B =
+    ceil(scale). A block is chosen with probability 1/3, 1/3, 1/6, 1/12, ..., so a size in block j >= 1 is proposed with
+    weight 4^-(j-1) and one in block 0 with weight 1. It is kept with probability scale^2 4^(j-1) / (z^2 + scale^2),
+    j = 1 for block 0: a fraction, at most 1 since z >= 2^(j-1) scale in block j. So every size has weight
+    scale^2 / (z^2 + scale^2). About half are kept.
+    """
+    while (drawn := propose_cauchy(scale, bits)) is None:
+        pass
+    return drawn
+
+
+def propose_cauchy(scale: Fraction, bits: BitSource) -> int | None:
+    """One proposal: z with probability scale^2 / (6 B (z^2 + scale^2)), None if it is rejected."""
+    top, bottom = scale.numerator, scale.denominator
+    start, width, doublings = 0, -(-top // bottom), 0
+    if uniform_integer(3, bits):  # a block beyond the first
+        while bits.integer(1):
+            doublings += 1
+        start = width = width << doublings
+    size = start + uniform_integer(width, bits)
+    negative = bits.integer(1)
+    if uniform_integer((size * bottom) ** 2 + top**2, bits) >= top**2 << 2 * doublings or (negative and not size):
+        return None
+    return -size if negative else size

@@ -7,16 +7,14 @@ Checked by: tests/noise/test_choice.py
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Array, Floats
 from lapwing.noise.bernoulli import Exponent, sample_bernoulli_exp_each
 from lapwing.noise.bits import SYSTEM, BitSource, sample_uniform, uniform_integer
 
-Exponents = npt.NDArray[Any]
+Exponents = Array
 """int64, or Python integers of any size in an object array."""
 
 _MOST_TRIES = 1 << 20  # proposals at a time
@@ -47,9 +45,8 @@ def sample_heads(exponents: Exponents, rate: Fraction, *, bits: BitSource = SYST
     Proof: scanning in random order until a coin exp(-rate e_i) shows heads finds the first head of a random order,
     which is uniform among all heads; the coins are independent of the order, and one of them (e_i = 0) is certain.
     """
-    heads = np.flatnonzero(
-        sample_bernoulli_exp_each(scale_exponents(exponents, rate), _exact(exponents, rate), bits=bits)
-    )
+    flips = sample_bernoulli_exp_each(scale_exponents(exponents, rate), _exact(exponents, rate), bits=bits)
+    heads = np.flatnonzero(flips)
     return int(heads[uniform_integer(heads.size, bits)])
 
 
@@ -58,8 +55,7 @@ def scale_exponents(exponents: Exponents, rate: Fraction) -> Floats:
     most = Fraction(FAR)
     if exponents.dtype == object:
         return np.array([float(min(rate * int(e), most)) for e in exponents.tolist()], np.float64)
-    scaled: Floats = np.minimum(exponents.astype(np.float64) * float(min(rate, most)), FAR)
-    return scaled
+    return np.minimum(exponents.astype(np.float64) * float(min(rate, most)), FAR)
 
 
 def _exact(exponents: Exponents, rate: Fraction) -> Exponent:

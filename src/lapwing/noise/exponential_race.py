@@ -26,15 +26,15 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
+from lapwing.noise.bernoulli import LazyUniform
 from lapwing.noise.bits import SYSTEM, BitSource, Words
 from lapwing.noise.choice import FAR, Exponents, scale_exponents
-from lapwing.noise.lazy import LazyUniform
 from lapwing.numbers import ball, enclose
 
 Indices = npt.NDArray[np.intp]
-Multiplicities = npt.NDArray[np.int64]
+Multiplicities = Integers
 
 SLACK, SHARE = 2.0**-22, 2.0**-40
 """float64 is off by less than SLACK + SHARE rate e."""
@@ -127,7 +127,6 @@ class _Runner:
         self._measure()
 
     def narrow(self) -> None:
-        """Draws more digits."""
         self._uniform.extend()
         self._measure()
 
@@ -183,9 +182,7 @@ def _require_race(exponents: Exponents, multiplicities: Multiplicities | None, c
     if not 1 <= width <= 53:  # longer prefixes are not exact floats
         raise Misconfigured(f"`width` is {width}; it must lie between 1 and 53.")
     if exponents.dtype.kind not in "iuO" or exponents.min() < 0:
-        raise Misconfigured(
-            "an exponent is negative or not whole; it is the distance from the best. Pass whole numbers."
-        )
+        raise Misconfigured("an exponent is negative or not whole; it is a distance from the best. Pass whole numbers.")
     if multiplicities is None:
         return
     if multiplicities.shape != exponents.shape or multiplicities.dtype.kind != "i" or multiplicities.min() < 1:

@@ -16,11 +16,11 @@ from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
+from lapwing.arrays import Integers
 from lapwing.errors import Bug, Misconfigured
-from lapwing.noise.bernoulli import BAND
-from lapwing.noise.lazy import BoundsAt, exp_neg
+from lapwing.noise.bernoulli import BAND, BoundsAt, exp_neg
+from lapwing.noise.bits import Words
 
 SMALLEST, LARGEST = Fraction(1, 1024), Fraction(1 << 50)
 """The scales that the samplers support."""
@@ -76,16 +76,15 @@ class NoiseTable:
     sizes: WordSizes
     block_bits: int
     blocks: int
-    thresholds: npt.NDArray[np.uint64]
-    base: npt.NDArray[np.int64] = field(repr=False)
+    thresholds: Words
+    base: Integers = field(repr=False)
     """Category -> the smallest value of its block; the mirrored side counts its block from the far end."""
-    guide_base: npt.NDArray[np.int64] = field(repr=False)
+    guide_base: Integers = field(repr=False)
     """Guide cell -> base of the one category it lies in, else UNDECIDED."""
-    guide_accept: npt.NDArray[np.uint16] = field(repr=False)
+    guide_accept: Words = field(repr=False)
     """Guide cell -> floor(2^16 a lower bound of the acceptance probability in that block), 0 where undecided."""
 
     def bounds(self, category: int) -> BoundsAt:
-        """Enclosures of F_category."""
         return lambda precision: tuple(side[category] for side in _shares(self, precision))  # type: ignore[return-value]
 
     @property
@@ -156,7 +155,7 @@ def _cumulative(law: NoiseLaw, block_bits: int, blocks: int, precision: int) -> 
     return list(accumulate(lows)), list(accumulate(highs))
 
 
-def _thresholds(law: NoiseLaw, block_bits: int, blocks: int, width: int) -> npt.NDArray[np.uint64]:
+def _thresholds(law: NoiseLaw, block_bits: int, blocks: int, width: int) -> Words:
     """floor(F_j 2^width) for every category but the last. F_j < 1, so no threshold reaches 2^width."""
     most = (1 << width) - 1
     for power in range(7, _MOST_POWER + 1):
@@ -176,7 +175,7 @@ def _shares(table: NoiseTable, precision: int) -> tuple[list[int], list[int]]:
     return low, high
 
 
-def _bases(law: NoiseLaw, block_bits: int, blocks: int) -> npt.NDArray[np.int64]:
+def _bases(law: NoiseLaw, block_bits: int, blocks: int) -> Integers:
     starts = np.arange(blocks, dtype=np.int64) << block_bits
     tail = np.zeros(1, np.int64)
     if not law.two_sided:
@@ -185,13 +184,8 @@ def _bases(law: NoiseLaw, block_bits: int, blocks: int) -> npt.NDArray[np.int64]
 
 
 def _guide(
-    law: NoiseLaw,
-    sizes: WordSizes,
-    accept: npt.NDArray[np.uint16],
-    thresholds: npt.NDArray[np.uint64],
-    base: npt.NDArray[np.int64],
-    block_bits: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]:
+    law: NoiseLaw, sizes: WordSizes, accept: Words, thresholds: Words, base: Integers, block_bits: int
+) -> tuple[Integers, Words]:
     """A cell without a threshold belongs to one category whatever digits follow; a cell with one decides nothing."""
     of_threshold = (thresholds >> np.uint64(sizes.threshold - sizes.guide)).astype(np.intp)
     inside = np.bincount(of_threshold, minlength=1 << sizes.guide)  # how many thresholds each cell holds
@@ -204,7 +198,7 @@ def _guide(
     return guide_base, guide_accept
 
 
-def _least_acceptance(law: NoiseLaw, sizes: WordSizes, block_bits: int, blocks: int) -> npt.NDArray[np.uint16]:
+def _least_acceptance(law: NoiseLaw, sizes: WordSizes, block_bits: int, blocks: int) -> Words:
     """floor(2^accept p) with p below the acceptance probability of every value of the block: that of its far end.
 
     For a block that starts at s the exponent there is rate ((s + B - 1)^power - s^power). It is the same for all blocks

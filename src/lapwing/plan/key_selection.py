@@ -12,8 +12,7 @@ from fractions import Fraction
 
 from lapwing.errors import Bug
 from lapwing.mechanisms.cells import Cells, KeySelection, mechanisms_for
-from lapwing.mechanisms.keys.threshold import MOST_CONFIDENCE, CountThreshold
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import MOST_CONFIDENCE, CountThreshold, WeightedGaussian
 from lapwing.plan.kind import CellBand
 from lapwing.privacy.loss import Loss
 

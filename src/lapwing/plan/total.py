@@ -1,8 +1,8 @@
 """Counts and sums: one cell a group, the sum over units of one number each, clipped to an interval.
 
 Sensitivity: the largest absolute value of the interval, in steps and rounded outward.
-`Best` shows no cells: they only decide which groups are told (mechanisms/choice/top_k.py). One unit changes each cell
-by at most the sensitivity, in however many groups it is.
+`Best` shows no cells: they only decide which groups are released (mechanisms/choice/exponential.py). One unit changes
+each cell by at most the sensitivity, in any number of groups.
 `DistinctKind` counts each value once over all units, of a unit at most `rows` values: its sensitivity.
 """
 

@@ -49,7 +49,7 @@ class Rules:
     """
 
     unit = "epsilon"
-    """What an amount counts."""
+    """The unit of amounts."""
     has_delta = True
     """Whether losses with a delta can be paid."""
     composes_lists = True
@@ -86,9 +86,7 @@ class PureRules(Rules):
 
     def check(self, delta: Fraction) -> None:
         if delta > 0:
-            raise Misconfigured(
-                f"`delta` is {delta}; pure accounting has none. Leave out `delta`, or use another accounting."
-            )
+            raise Misconfigured(f"`delta` is {delta}; pure accounting has none. Leave it out, or use another one.")
 
     def loss(self, amount: Fraction, delta: Fraction = Fraction(0)) -> Loss:
         if delta:
@@ -111,9 +109,7 @@ class ZCDPRules(Rules):
 
     def check(self, delta: Fraction) -> None:
         if not delta:
-            raise Misconfigured(
-                "`delta` is 0; zcdp accounting needs one above 0. Pass delta=1e-6, or leave out `accounting`."
-            )
+            raise Misconfigured("`delta` is 0; zcdp needs one above 0. Pass delta=1e-6, or leave out `accounting`.")
 
     def amount(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         return round_down(rho_of_epsilon(epsilon, delta / 2), digits=_ROOT_DIGITS)
@@ -168,7 +164,7 @@ class Cost:
 
     @property
     def unit(self) -> str:
-        """What `amount` measures: "epsilon" or "rho"."""
+        """The unit of `amount`: "epsilon" or "rho"."""
         return self.accounting.rules.unit
 
     @property
@@ -178,9 +174,7 @@ class Cost:
 
     def _require_same(self, other: Cost) -> None:
         if self.accounting is not other.accounting:
-            raise Misconfigured(
-                f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one budget."
-            )
+            raise Misconfigured(f"({self}) and ({other}) belong to budgets of different kinds. Use costs of one.")
 
     def fits(self, room: Cost) -> bool:
         """Whether both parts are within the room."""
@@ -294,7 +288,7 @@ class Budget:
         return rules.loss(exactly, below_one(delta, "delta"))
 
     def cost(self, loss: Loss) -> Cost:
-        """What a loss costs here, rounded up. Refused if no rule proves a bound in this currency."""
+        """The cost of a loss here, rounded up. Refused if no rule proves a bound in this currency."""
         own = self.accounting.rules.convert(read_loss(loss))
         return Cost(self.accounting, _keep_or_round_up(own.amount), _keep_or_round_up(own.delta))
 
@@ -341,7 +335,7 @@ def _leading_digits(value: Fraction) -> Fraction:
 
 
 def remaining_text(room: Cost) -> str:
-    """What is left, rounded down."""
+    """The rest in words, rounded down."""
     delta = f", delta = {at_least_text(room.delta)}" if room.accounting.rules.has_delta else ""
     return f"{room.unit} = {at_least_text(room.amount)}{delta}"
 

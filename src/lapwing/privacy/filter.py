@@ -1,14 +1,17 @@
-"""A running budget in memory: every charge is checked before it is made."""
+"""A running budget in memory, and a budget with what was spent in words for the person who signs for the risk."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
 
 from lapwing.errors import BudgetExceeded, Misconfigured
 from lapwing.numbers import shown
 from lapwing.privacy.budget import Budget, Cost, remaining_text
 from lapwing.privacy.loss import Loss
-from lapwing.privacy.phrases import at_least_text
+from lapwing.privacy.phrases import at_least_text, decimal_text, meaning, share_text
+from lapwing.privacy.posterior import posterior
 
 
 class _Spent:
@@ -48,7 +51,6 @@ class Filter:
 
     @property
     def total(self) -> Cost:
-        """The whole budget."""
         return self._budget.capacity
 
     @property
@@ -58,7 +60,6 @@ class Filter:
 
     @property
     def remaining(self) -> Cost:
-        """What is left."""
         return self.total - self.spent
 
     def fits(self, loss: Loss) -> bool:
@@ -93,7 +94,6 @@ class Filter:
         return cost
 
     def _advice(self, cost: Cost, remaining: Cost) -> str:
-        """What would fit."""
         if cost.amount <= remaining.amount:
             return f"Ask for delta = {at_least_text(remaining.delta)} or less."
         most = self.budget.affordable(remaining)
@@ -109,3 +109,72 @@ class Filter:
 
     def __reduce__(self) -> NoReturn:
         raise Misconfigured("A filter cannot be copied or pickled: two copies would spend one budget twice.")
+
+
+_MOST_EPSILON = 20  # above it the odds mean nothing to a reader
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A budget and the sum of its charges."""
+
+    budget: Budget
+    spent: Cost
+    note: str = ""
+    """Set for a budget that is not kept."""
+
+    @property
+    def total(self) -> Cost:
+        return self.budget.capacity
+
+    @property
+    def remaining(self) -> Cost:
+        return self.total - self.spent
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON: exact decimals as text, so that nothing is lost."""
+        costs = {"total": self.total, "spent": self.spent, "remaining": self.remaining}
+        return {
+            "epsilon": decimal_text(self.budget.epsilon),
+            "delta": decimal_text(self.budget.delta),
+            "accounting": self.budget.accounting.value,
+            **{name: {cost.unit: float(cost.amount), "delta": float(cost.delta)} for name, cost in costs.items()},
+            "share_spent": float(self.spent.amount / self.total.amount),
+            "affordable_epsilon": float(self.budget.affordable(self.remaining)),
+            "warning": self.budget.weakness or None,
+            "in_words": str(self),
+            "explained": self.explain(),
+        }
+
+    def __str__(self) -> str:
+        most = self.budget.affordable(self.remaining)
+        left = "no question fits any more"
+        if most:
+            left = f"one more question may cost up to epsilon = {at_least_text(most)}"
+        spent = f"Spent {share_text(self.spent.amount / self.total.amount)} of the budget; {left}."
+        return "\n".join(filter(None, [spent, self.note, self.budget.weakness]))
+
+    def explain(self) -> str:
+        """Exact amounts, and what the whole budget promises one person."""
+        lines = [
+            f"Spent: {self.spent} of {self.total}. Left: {remaining_text(self.remaining)}.",
+            self._next(),
+            self.note,
+            f"Once it is all spent: {meaning(self.budget.epsilon, self.budget.delta)}",
+        ]
+        if self.budget.epsilon <= _MOST_EPSILON:
+            belief = posterior(Fraction(1, 2), self.budget.epsilon, self.budget.delta)
+            lines.append(f"Is a given person in the data? {belief}")
+        return "\n".join(filter(None, [*lines, self.budget.weakness]))
+
+    def _next(self) -> str:
+        most = self.budget.affordable(self.remaining)
+        if not most:
+            return "No question fits any more."
+        small = most / 20
+        price = self.budget.price(epsilon=small).amount
+        more = int(self.remaining.amount / price) if price else 0
+        return (
+            f"One more question may cost at most epsilon = {at_least_text(most)}; "
+            f"about {more:,} fit at epsilon = {at_least_text(small)} each."
+        )

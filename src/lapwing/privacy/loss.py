@@ -63,7 +63,7 @@ class _Shared:
     kind: ClassVar[str]
     """Its name in storage."""
     unit: ClassVar[str] = "epsilon"
-    """What its amount measures."""
+    """The unit of its amount."""
     power: ClassVar[int] = 1
     """The error of the noise for a price falls like amount^(-1/power)."""
 
@@ -97,7 +97,7 @@ class _Shared:
         return tuple(whole.scaled(weight / total) for weight in read)
 
     def minus(self, other: Loss) -> Loss:
-        """What is left of the price once `other` is taken; undoes `+`."""
+        """The rest of the price after `other`; undoes `+`."""
         return read_loss(self).to_pure().minus(other)
 
     def to_zcdp(self) -> ZCDP:
@@ -210,7 +210,6 @@ class BoundedRange(_Shared):
         set_fields(self, epsilon=nonnegative(epsilon, "epsilon"))
 
     def group(self, size: int) -> BoundedRange:
-        """The loss for a group of this many units."""
         return BoundedRange(count(size, "size") * self.epsilon)
 
     def to_pure(self) -> Pure:
@@ -250,7 +249,6 @@ class ZCDP(_Shared):
         set_fields(self, rho=nonnegative(rho, "rho"), delta=below_one(delta, "delta"))
 
     def group(self, size: int) -> ZCDP:
-        """The loss for a group of this many units."""
         k = count(size, "size")
         if k > 1 and self.delta > 0:
             raise self._refusal(
@@ -364,7 +362,6 @@ def decode_loss(texts: Sequence[str]) -> Loss:
 
 
 def read_loss(value: object) -> Loss:
-    """The value, if it is a loss."""
     if isinstance(value, Loss):
         return value
     raise Misconfigured(
@@ -397,7 +394,7 @@ def _compose(first: Loss, second: Loss) -> Loss:
 
 
 def _repeat(loss: Loss, times: int) -> Loss:
-    """What adding the loss to itself gives, in one step."""
+    """The sum of this many equal losses, in one step."""
     match loss:
         case Pure():
             return Pure(times * loss.epsilon, times * loss.rho)

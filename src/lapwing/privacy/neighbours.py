@@ -18,7 +18,6 @@ class Neighbours(Enum):
 
 
 def read_neighbours(value: object) -> Neighbours:
-    """Reads the parameter `neighbours`."""
     if isinstance(value, Neighbours):
         return value
     raise Misconfigured("`neighbours` is not a relation; it must be Neighbours.ADD_OR_REMOVE or .CHANGE_ONE.")

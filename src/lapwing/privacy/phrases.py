@@ -88,7 +88,7 @@ def percent(confidence: Fraction) -> str:
 
 
 def meaning(epsilon: Fraction, delta: Fraction) -> str:
-    """What (epsilon, delta) promises one person under add-or-remove, and no more.
+    """The promise of (epsilon, delta) to one person under add-or-remove, and no more.
 
     Proof for delta = 0: "she is in the data" and "she is not" are neighbours, so Bayes multiplies their odds by at most
     e^epsilon; two records that she may have are two steps apart (one removed, one added), so theirs by e^(2 epsilon).
@@ -111,9 +111,8 @@ def meaning(epsilon: Fraction, delta: Fraction) -> str:
 def weakness(epsilon: Fraction, delta: Fraction) -> str:
     """Why (epsilon, delta) promises almost nothing; empty if it is a real promise.
 
-    The limits are those at which the promise means little to one person. At epsilon = 8 the answers may raise the
-    chance that she is in the data from 1 in 1,000 to 75 %. Publishing every record as it is with probability delta is
-    within the promise, and at delta = 1/1,000 that exposes one person in every 1,000.
+    At epsilon = 8 the answers may raise the chance that a person is in the data from 1 in 1,000 to 75 %. Publishing
+    each record with probability delta = 1/1,000 is within the promise, and exposes one person in every 1,000.
     """
     reasons = []
     if epsilon > WEAK_EPSILON:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from lapwing.answers.formats import guarded
-from lapwing.collect.joint import JointTable, estimate_joint
 from lapwing.collect.local import Reports
+from lapwing.collect.protocol import JointTable, estimate_joint
 from lapwing.errors import Misconfigured
 from lapwing.numbers import count
 from lapwing.privacy.phrases import percent

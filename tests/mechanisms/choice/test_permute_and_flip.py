@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.choice.permute_and_flip."""
+"""lapwing.mechanisms.choice.exponential."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.choice.exponential import Exponential
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
+from lapwing.mechanisms.choice.exponential import Exponential, PermuteAndFlip
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.choice.top_k."""
+"""lapwing.mechanisms.choice.exponential."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.choice.exponential import Exponential
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
-from lapwing.mechanisms.choice.top_k import TopK
+from lapwing.mechanisms.choice.exponential import Exponential, PermuteAndFlip, TopK
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import ZCDP, BoundedRange, Pure
 from lapwing.privacy.neighbours import Neighbours

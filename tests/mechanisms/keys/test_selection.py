@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lapwing.errors import Bug, Misconfigured
-from lapwing.lab.success_rate import lower
+from lapwing.lab.report import lower
 from lapwing.mechanisms.keys.selection import TruncatedGeometric, _check, best_selection
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import WeightedGaussian
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import Approximate
 from support.audit import assert_caught, assert_private

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from lapwing.errors import Misconfigured
-from lapwing.lab.success_rate import lower
+from lapwing.lab.report import lower
 from lapwing.mechanisms.keys.threshold import CountThreshold, GaussianThreshold, LaplaceThreshold
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import ZCDP, Approximate

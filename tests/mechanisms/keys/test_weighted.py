@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.keys.weighted."""
+"""lapwing.mechanisms.keys.threshold."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from lapwing.errors import Misconfigured
-from lapwing.lab.success_rate import lower
-from lapwing.mechanisms.keys.threshold import GaussianThreshold
-from lapwing.mechanisms.keys.weighted import WeightedGaussian, _ranges
+from lapwing.lab.report import lower
+from lapwing.mechanisms.keys.threshold import GaussianThreshold, WeightedGaussian, _ranges
 from lapwing.privacy.loss import ZCDP, Approximate
 from support.audit import assert_caught, assert_private
 from support.chi import assert_fits, assert_misfits, finite

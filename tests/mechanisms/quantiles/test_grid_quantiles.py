@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.quantiles.grid_quantiles import UNIT, GridQuantiles, is_approximate
-from lapwing.mechanisms.quantiles.single_quantile import Quantile
+from lapwing.mechanisms.quantiles.several_quantiles import Quantile
 from lapwing.privacy.loss import ZCDP, Pure
 from support.audit import assert_caught, assert_private
 

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.quantiles.single_quantile."""
+"""lapwing.mechanisms.quantiles.several_quantiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.quantiles.single_quantile import Quantile
+from lapwing.mechanisms.quantiles.several_quantiles import Quantile
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.loss import ZCDP, BoundedRange
 from support.audit import assert_caught, assert_private

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.sparse.geometric."""
+"""lapwing.mechanisms.sparse.vector."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.sparse.crossing import AboveAnswers
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
-from lapwing.mechanisms.sparse.vector import Sparse
+from lapwing.mechanisms.sparse.vector import GeometricSparse, Sparse
 from lapwing.numbers import ball, enclose
 from lapwing.privacy.convert import rho_of_epsilon
 from lapwing.privacy.loss import Pure

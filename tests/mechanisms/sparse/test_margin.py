@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.sparse import crossing as module
 from lapwing.mechanisms.sparse.crossing import Crossing
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
-from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
+from lapwing.mechanisms.sparse.vector import AboveThreshold, GeometricSparse, NumericSparse, Sparse
 from support.sparse_exact import Model
 
 

@@ -1,4 +1,4 @@
-"""lapwing.mechanisms.sparse.sparse_run."""
+"""lapwing.mechanisms.sparse.crossing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from lapwing.errors import Halted, Misconfigured
-from lapwing.mechanisms.sparse import sparse_run as module
+from lapwing.mechanisms.sparse import crossing as module
 from lapwing.mechanisms.sparse.crossing import Crossing
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
-from lapwing.mechanisms.sparse.vector import AboveThreshold, NumericSparse, Sparse
+from lapwing.mechanisms.sparse.vector import AboveThreshold, GeometricSparse, NumericSparse, Sparse
 from support.steps import acts_at
 
 FAR = 10**6  # many noise scales away from the threshold

@@ -14,8 +14,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import continuous_delta, discrete_delta
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.choice.exponential import Exponential
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
+from lapwing.mechanisms.choice.exponential import Exponential, PermuteAndFlip
 from lapwing.mechanisms.choice.response import RandomizedResponse
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.analysis.profile import tightest_delta, tightest_epsilon

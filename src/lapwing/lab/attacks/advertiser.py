@@ -14,7 +14,7 @@ from lapwing.mechanisms import Exponential
 ADVERTS = ("Kraft", "Stouffer's", "Pillsbury")
 RANKINGS = tuple(permutations(ADVERTS))
 LIKED = {False: ("Pillsbury", "Kraft", "Stouffer's"), True: ("Stouffer's", "Kraft", "Pillsbury")}
-"""What the young and the old click, the best first."""
+"""The adverts that the young and the old click, the best first."""
 PEOPLE, LOADS, CHANCE, BUDGET = 400, 15, 0.3, 1.0
 
 
@@ -42,7 +42,7 @@ def run() -> Attacked:
             cap=presence_cap(BUDGET),
         ),
         View("Privacy and relevance", "epsilon", "probability", {name: (epsilons, curve) for name, curve in curves}),
-        "A deterministic order tells the age. A random one tells as little as epsilon says, and costs some relevance.",
+        "A deterministic order shows the age. A random one shows as little as epsilon says, and costs some relevance.",
     )
 
 

@@ -23,7 +23,8 @@ def run() -> Attacked:
     table = health_of_one_year()
     spends = table["spending"].to_numpy()
     high = spends > np.median(spends)
-    targets = _balanced(high)
+    halves = [np.flatnonzero(high), np.flatnonzero(~high)]
+    targets = np.concatenate([half[draw_places(len(half), TARGETS // 2)] for half in halves])
     sex, age, *others = (table[name].to_numpy() for name in KNOWN)
     (exact, _), (coarse, _) = (codes([sex, ages, *others], len(high)) for ages in (age, age // BAND))
     blurred = high ^ (draw_uniforms(len(high)) < 0.1)
@@ -49,11 +50,6 @@ def run() -> Attacked:
         ),
         "A few facts single out most people, names or not. Counts with noise show what is common, and no rows.",
     )
-
-
-def _balanced(high: Array) -> Array:
-    groups = [np.flatnonzero(high), np.flatnonzero(~high)]
-    return np.concatenate([group[draw_places(len(group), TARGETS // 2)] for group in groups])
 
 
 def _majorities(bits: Array, groups: Array, targets: Array) -> Array:

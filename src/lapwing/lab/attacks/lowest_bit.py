@@ -1,4 +1,4 @@
-"""The lowest bits of floats: noise in doubles cannot reach every double, and which it reaches tells the answer.
+"""The lowest bits of floats: noise in doubles cannot reach every double, and those it reaches show the answer.
 
 Naive Laplace noise is a function of one of 2^53 uniforms. Given an output, the attacker tries for either answer whether
 any uniform leads from it to exactly this double; often only one answer remains. [Mironov 2012] If guessing the nearer

@@ -68,7 +68,8 @@ def run_model() -> Attacked:
         _EXACT: _bayes(traits, labels, hidden, lambda counts: counts),
     }
     scores = {system: model[np.arange(len(labels)), labels] for system, model in models.items()}
-    guesses = {system: score > _middle(score) for system, score in scores.items()}
+    # Half are in: the cut that comes closest to it, above the lower of two equal halves.
+    guesses = {system: score > min(np.median(score), np.max(score) - 1e-9) for system, score in scores.items()}
     exact = rate_of(guesses[_EXACT], hidden)
     common = np.mean(labels[~hidden] == np.bincount(labels[hidden]).argmax())
     right = {system: np.mean(model.argmax(axis=1)[~hidden] == labels[~hidden]) for system, model in models.items()}
@@ -96,11 +97,6 @@ def _scores(score: Floats, hidden: Flags, title: str) -> View:
     return View(title, "score", "share of people", lines, kind="distributions")
 
 
-def _middle(score: Floats) -> float:
-    """The attacker knows that half are in: the cut that comes closest to it, above the lower of two equal halves."""
-    return float(min(np.median(score), np.max(score) - 1e-9))
-
-
 def _patients() -> tuple[Floats, Array]:
     """Traits of twice as many people as are trained on, in random order, and their visits to doctors in four steps."""
     table = health_of_one_year()
@@ -116,8 +112,8 @@ def _bayes(traits: Floats, labels: Array, hidden: Flags, release: Callable[[Arra
     A person is in one cell of each trait and in one count of labels: the sensitivity is len(FEATURES) + 1.
     """
     bins = np.clip((BINS * traits / np.array(MOST)).astype(np.int64), 0, BINS - 1)
-    known, truth = bins[hidden], labels[hidden]
-    cells = [np.bincount(STEPS * known[:, i] + truth, minlength=STEPS * BINS) for i in range(len(FEATURES))]
+    learned, truth = bins[hidden], labels[hidden]
+    cells = [np.bincount(STEPS * learned[:, i] + truth, minlength=STEPS * BINS) for i in range(len(FEATURES))]
     counts = np.maximum(release(np.concatenate([*cells, np.bincount(truth, minlength=STEPS)])), 1)
     logs: Floats = np.tile(np.log(counts[-STEPS:] / counts[-STEPS:].sum()), (len(labels), 1))
     for i, column in enumerate(bins.T):

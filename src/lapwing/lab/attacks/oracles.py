@@ -23,9 +23,7 @@ def run() -> Attacked:
     errors: Flags = np.array([failed for failed, _ in outcomes[NAIVE]])
     quiet = _ask(np.array([25, 41, 58, 63]))
     guess: Flags = np.array([outcome != quiet for outcome in outcomes[LAPWING]])
-    balances = {
-        system: (np.arange(TRIALS), np.array([left for _, left in wards])) for system, wards in outcomes.items()
-    }
+    balances = {name: (np.arange(TRIALS), np.array([left for _, left in wards])) for name, wards in outcomes.items()}
     return Attacked(
         "oracles",
         "Error and budget oracles",

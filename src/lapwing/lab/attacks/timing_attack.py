@@ -1,4 +1,4 @@
-"""Timing: how long an answer takes tells whether somebody with very many rows is there.
+"""Timing: the time of an answer shows whether a person with very many rows is there.
 
 Lapwing does not defend this inside one process, and docs/threat-model.md says so. The attack shows what that means.
 """
@@ -27,8 +27,8 @@ def run() -> Attacked:
     light = pa.table({"person": np.arange(PEOPLE), "cost": np.ones(PEOPLE)})
     extra = pa.table({"person": np.full(HEAVY, PEOPLE), "cost": np.ones(HEAVY)})
     tables = {False: light, True: pa.concat_tables([light, extra]).combine_chunks()}
-    with closing(_open(tables[False])) as few, closing(_open(tables[True])) as many:
-        curators = {False: few, True: many}
+    with closing(_open(tables[False])) as plain, closing(_open(tables[True])) as heavy:
+        curators = {False: plain, True: heavy}
         systems: dict[str, Callable[[bool], Any]] = {
             UNPROTECTED: lambda secret: _total(tables[secret]),
             NAIVE: lambda secret: _total(tables[secret]) + draw_float_laplace(1.0, 1),
@@ -53,7 +53,7 @@ def run() -> Attacked:
             {"not in": (1000 * times[~hidden], times[:0]), "in": (1000 * times[hidden], times[:0])},
             kind="distributions",
         ),
-        "Noise does not hide time. Nobody who must not learn this may measure how long answers take.",
+        "Noise does not hide time. Keep those who must not learn this from measuring how long answers take.",
     )
 
 

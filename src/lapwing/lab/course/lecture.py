@@ -12,13 +12,8 @@ from typing import Any, Literal
 
 from lapwing.errors import Misconfigured
 
-LECTURES = {
-    "definition": "1-definition.md",
-    "budget": "2-budget.md",
-    "local-or-global": "3-local-or-global.md",
-    "choosing": "4-choosing.md",
-    "attacks": "5-attacks.md",
-}
+_NAMES = ("definition", "budget", "local-or-global", "choosing", "attacks")
+LECTURES = {name: f"{number}-{name}.md" for number, name in enumerate(_NAMES, 1)}
 
 _BLOCK = re.compile(r"^```(python)?\n(.*?)^```\n", flags=re.DOTALL | re.MULTILINE)
 _SOLUTIONS = "\n## Solutions\n"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 COLOURS = (BLUE, RED, GREEN, GREY)
 
 
-def _finish(figure: Figure, path: str | Path | None, *, grid: bool = False) -> Figure:
+def _finish(figure: Figure, path: str | Path | None, title: str, *, grid: bool = False) -> Figure:
+    figure.axes[0].set_title(title)
     figure.axes[0].grid(grid)
     figure.axes[0].legend(frameon=False)
     return saved(figure, path)
@@ -38,8 +39,9 @@ def draw_two_laws(epsilon: Number = 1, path: str | Path | None = None) -> Figure
         axes.plot(seen, chances, color=colour, marker="o", ms=4, lw=1.4, label=f"the truth is {count}")
     axes.set(xlabel="published count", ylabel="probability", ylim=(0, None))
     ratio = math.exp(float(epsilon))
-    axes.set_title(f"With and without one person: probabilities differ by a factor of at most {ratio:.3g}")
-    return _finish(figure, path)
+    return _finish(
+        figure, path, f"With and without one person: probabilities differ by a factor of at most {ratio:.3g}"
+    )
 
 
 def draw_loss(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
@@ -55,8 +57,7 @@ def draw_loss(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
         axes.plot(steps, tails, color=colour, lw=2, ds="steps-post", label=name)
     axes.axvline(float(epsilon), color=GREY, lw=1, ls=(0, (4, 3)))
     axes.set(xlabel="privacy loss", ylabel="probability of more", ylim=(0, None))
-    axes.set_title("Laplace noise never loses more than epsilon; Gaussian noise may")
-    return _finish(figure, path)
+    return _finish(figure, path, "Laplace noise never loses more than epsilon; Gaussian noise may")
 
 
 def draw_beliefs(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
@@ -86,12 +87,11 @@ def draw_error(path: str | Path | None = None) -> Figure:
     axes.set_xticks([0.05, 0.1, 0.5, 1, 3], ["0.05", "0.1", "0.5", "1", "3"])
     axes.set_yticks([1, 10, 100], ["1", "10", "100"])
     axes.minorticks_off()
-    axes.set_title("A count's error is about 3 times sensitivity / epsilon")
-    return _finish(figure, path, grid=True)
+    return _finish(figure, path, "A count's error is about 3 times sensitivity / epsilon", grid=True)
 
 
 def draw_auction(path: str | Path | None = None) -> Figure:
-    """What each price earns with bids of 4.1, 1, 1, 1, and how often the exponential mechanism chooses it."""
+    """The revenue of each price with bids of 4.1, 1, 1, 1, and how often the exponential mechanism chooses it."""
     prices, revenue = auction_revenues()
     figure, (left, right) = canvas(10, 4.2, columns=2)
     left.bar(prices, revenue, width=0.08, color=PALE, edgecolor=GREY, lw=0.4)
@@ -113,8 +113,9 @@ def draw_laplace_or_gaussian(epsilon: Number = 1, delta: Number = 1e-6, path: st
     axes.plot(sizes, [errors.laplace_error for errors in compared], color=BLUE, lw=2, label="Laplace")
     axes.plot(sizes, [errors.gaussian_error for errors in compared], color=RED, lw=2, label="Gaussian")
     axes.set(xscale="log", yscale="log", xlabel="numbers that one person changes", ylabel="error at 95 % confidence")
-    axes.set_title(f"Laplace or Gaussian, epsilon = {float(epsilon):g}, delta = {float(delta):g}")
-    return _finish(figure, path, grid=True)
+    return _finish(
+        figure, path, f"Laplace or Gaussian, epsilon = {float(epsilon):g}, delta = {float(delta):g}", grid=True
+    )
 
 
 def draw_local_or_central(epsilon: Number = 1, path: str | Path | None = None) -> Figure:
@@ -127,5 +128,4 @@ def draw_local_or_central(epsilon: Number = 1, path: str | Path | None = None) -
     central = Laplace(epsilon=epsilon).error(0.95)
     axes.plot(people, np.full_like(people, central), color=BLUE, lw=2, label="central: a trusted curator adds noise")
     axes.set(xscale="log", yscale="log", xlabel="people", ylabel="error of a count at 95 % confidence")
-    axes.set_title(f"Local or central, epsilon = {float(epsilon):g}")
-    return _finish(figure, path, grid=True)
+    return _finish(figure, path, f"Local or central, epsilon = {float(epsilon):g}", grid=True)

@@ -80,7 +80,7 @@ def auction_revenues() -> tuple[list[float], list[float]]:
 
 
 def randomized_response(names: Any, counts: Any) -> Iterator[str]:
-    """Nobody trusts the asker: each of 100,000 people flips two coins before answering."""
+    """No curator is trusted: each of 100,000 people flips two coins before answering."""
     yield from heading("Randomized response: is your name among the 100 most frequent?")
     people = np.sort(np.repeat(np.arange(names.size), counts))[:: int(counts.sum()) // 100_000]
     truth = people < 100

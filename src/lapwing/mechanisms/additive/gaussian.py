@@ -8,27 +8,15 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Integers
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.calibration import calibrate
 from lapwing.mechanisms.additive.laplace import Laplace
-from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
+from lapwing.mechanisms.mechanism import FrozenValue, Given, read_delta, read_epsilon
 from lapwing.mechanisms.values import Additive, Grid, whole_shift
 from lapwing.noise import sample_gaussian
-from lapwing.numbers import (
-    Number,
-    ball,
-    confidence_of,
-    count,
-    enclose,
-    ordinary,
-    positive,
-    root_up,
-    round_up,
-    shown,
-)
+from lapwing.numbers import Number, ball, confidence_of, count, enclose, ordinary, positive, root_up, round_up, shown
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
 from lapwing.privacy.loss import ZCDP, Approximate
 
@@ -60,13 +48,7 @@ class Gaussian(FrozenValue, Additive):
     """Whether the variance comes from the classic formula."""
 
     def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        sensitivity: Number = 1,
-        size: int = 1,
+        self, *, epsilon: Given = None, delta: Given = None, rho: Given = None, sensitivity: Number = 1, size: int = 1
     ) -> None:
         distance, coordinates = ordinary(positive(sensitivity, "sensitivity"), "sensitivity"), count(size, "size")
         loss: ZCDP | Approximate
@@ -74,10 +56,7 @@ class Gaussian(FrozenValue, Additive):
             price = ordinary(positive(rho, "rho"), "rho")
             variance, loss = distance**2 / (2 * price), ZCDP(price)
         elif rho is None and epsilon is not None and delta is not None:
-            loss = Approximate(
-                read_epsilon(epsilon),
-                read_delta(delta, _NO_DELTA),
-            )
+            loss = Approximate(read_epsilon(epsilon), read_delta(delta, _NO_DELTA))
             variance = calibrate(loss.epsilon, loss.delta, distance, coordinates)
         else:
             raise Misconfigured("pass either `rho`, or both `epsilon` and `delta`; Gaussian noise is never pure DP.")
@@ -122,7 +101,7 @@ class Gaussian(FrozenValue, Additive):
 
     @property
     def zcdp(self) -> ZCDP:
-        """What the same noise costs under zCDP, however it was calibrated."""
+        """The loss of the same noise under zCDP, however it was calibrated."""
         return ZCDP(self.sensitivity**2 / (2 * self.variance))
 
     @property
@@ -144,7 +123,6 @@ class Gaussian(FrozenValue, Additive):
         return make(epsilon=self.loss.epsilon, delta=self.loss.delta, sensitivity=sensitivity, size=self.size)
 
     def pmf(self, z: int) -> float:
-        """P[Z = z] of the integer noise."""
         sigma = self.scale
         if sigma > _SUMMED:  # the sum of the weights is sigma sqrt(2 pi) up to a share e^(-2 pi^2 sigma^2)
             return math.exp(-((z / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
@@ -156,13 +134,9 @@ class Gaussian(FrozenValue, Additive):
         Up to sigma = 4,096 it is the smallest such t (sums in float64, rounded to the safe side by a share 1e-9);
         beyond, P[Z >= m] <= P[N >= m - 1] with N normal makes it at most one too large. [CKS20, Prop. 25]
         """
-        exact_confidence = confidence_of(confidence)
+        level = confidence_of(confidence)
         k = int(ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous"))
-        inside = (
-            math.log1p(-float(1 - exact_confidence))
-            if exact_confidence > Fraction(1, 2)
-            else math.log(exact_confidence)
-        )
+        inside = math.log1p(-float(1 - level)) if level > Fraction(1, 2) else math.log(level)
         outside = -math.expm1(inside / k) * (1 - 1e-9)  # what one value may leave out
         if self.scale > _SUMMED:
             from scipy.special import ndtri  # slow import
@@ -172,7 +146,7 @@ class Gaussian(FrozenValue, Additive):
 
 
 @lru_cache(maxsize=16)
-def _weights(sigma: float) -> tuple[npt.NDArray[np.float64], float]:
+def _weights(sigma: float) -> tuple[Floats, float]:
     """exp(-z^2 / (2 sigma^2)) for z = 0, 1, 2, ... until it vanishes in float64, and the sum over all integers."""
     z = np.arange(math.ceil(39 * sigma) + 2, dtype=np.float64)
     weights = np.exp(-((z / sigma) ** 2) / 2)

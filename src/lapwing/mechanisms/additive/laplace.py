@@ -65,7 +65,6 @@ class Laplace(PureMechanism, Additive):
         return Laplace(epsilon=self.epsilon, sensitivity=self.grid.l1_sensitivity(self.sensitivity, self.size))
 
     def pmf(self, z: int) -> float:
-        """P[Z = z] of the integer noise."""
         low, high = self.law(z)
         return float((low + high) / 2)
 
@@ -82,8 +81,7 @@ class Laplace(PureMechanism, Additive):
         """Theorem 3.8: P[max error >= scale ln(k / beta)] <= beta, beta = 1 - confidence, for *continuous* noise.
 
         The integers drawn here break it: P[|Z| >= t] = 2 r^ceil(t) / (1 + r) with r = exp(-1 / scale) is up to a factor
-        2 / (1 + r) above exp(-t / scale). At epsilon = 1 and 95 % it is 0.073 instead of 0.05. What holds for integers
-        is P[max error > error(confidence)] <= beta, exactly; `beyond(t)` gives the probability for any t.
+        2 / (1 + r) above exp(-t / scale). At epsilon = 1 and 95 % it is 0.073 instead of 0.05: see `error`, `beyond`.
         """
         beta = 1 - confidence_of(confidence)
         k = ordinary(Fraction(count(simultaneous, "simultaneous")), "simultaneous")

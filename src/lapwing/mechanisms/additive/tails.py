@@ -49,13 +49,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, Integers
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 
-Repetitions = npt.NDArray[np.int64]
 Ends = tuple[float, float]
 Band = tuple[Floats, Floats]
 """The low and the high ends of the intervals of all groups."""
@@ -83,9 +81,7 @@ _GROUPS_AT_ONCE = 1 << 12
 _BLUR = 2.0**-47  # float64 sums of a few cells, as a share of their sizes
 
 
-def laplace_tail_bound(
-    weights: Floats, scales: Floats | float, outside: float, times: Repetitions | None = None
-) -> float:
+def laplace_tail_bound(weights: Floats, scales: Floats | float, outside: float, times: Integers | None = None) -> float:
     """For discrete Laplace noise of these scales, one for each weight or one for all; `times` repeats each weight."""
     pairs = np.stack(np.broadcast_arrays(np.abs(weights), np.asarray(scales, np.float64)))
     used = pairs[0] > 0
@@ -116,7 +112,7 @@ def _round_up(pairs: Floats) -> Floats:
     return np.ldexp(np.ceil(mantissa * 2.0**40) / 2.0**40, exponent)
 
 
-def _chernoff(kinds: Floats, times: Repetitions, outside: float) -> float:
+def _chernoff(kinds: Floats, times: Integers, outside: float) -> float:
     """The best x over a few t with 2 e^(-t x) E[e^(t W)] = outside."""
     weight, half = kinds[0], 0.5 / kinds[1]
     bounds = []
@@ -128,7 +124,7 @@ def _chernoff(kinds: Floats, times: Repetitions, outside: float) -> float:
     return min(bounds)
 
 
-def _by_fourier(kinds: Floats, times: Repetitions, outside: float, most: float) -> float:
+def _by_fourier(kinds: Floats, times: Integers, outside: float, most: float) -> float:
     """Bisects P[|W + h N| > y] between 0 and a bound; see above."""
     weight, narrow = kinds[0], np.sinh(0.5 / kinds[1])
     std = math.sqrt(float((times * (weight / narrow) ** 2).sum() / 2))
@@ -150,8 +146,8 @@ def _by_fourier(kinds: Floats, times: Repetitions, outside: float, most: float) 
     return high + 4 * smooth
 
 
-def _series(weight: Floats, narrow: Floats, times: Repetitions, smooth: float, period: float) -> tuple[Floats, Floats]:
-    """Where the characteristic function of the smoothed sum is taken, and its values, until they vanish."""
+def _series(weight: Floats, narrow: Floats, times: Integers, smooth: float, period: float) -> tuple[Floats, Floats]:
+    """The arguments and the values of the characteristic function of the smoothed sum, until they vanish."""
     angles, heights = [], []
     for start in range(1, math.ceil(8.5 / smooth * period / (2 * math.pi)) + 1, _BLOCK):
         t = 2 * math.pi / period * np.arange(start, start + _BLOCK)
@@ -190,8 +186,7 @@ def tail_bounds(noise: Laplace | Gaussian, weights: Floats, outside: float) -> F
     cells = len(weights)
     if isinstance(noise, Gaussian):
         equal = np.full(cells, 1 / math.sqrt(cells))
-        spread: Floats = np.sqrt((weights * weights).sum(axis=0)) * gaussian_tail_bound(equal, noise.variance, outside)
-        return spread
+        return np.asarray(np.sqrt((weights**2).sum(axis=0)) * gaussian_tail_bound(equal, noise.variance, outside))
     largest = np.maximum(np.abs(weights).max(axis=0), 1e-300)
     squares, best = (weights / largest) ** 2, np.full(weights.shape[1], np.inf)
     for t in _TILTS:
@@ -199,8 +194,7 @@ def tail_bounds(noise: Laplace | Gaussian, weights: Floats, outside: float) -> F
         variance = 2 * (tilted * (1 + tilted) / (1 - tilted) ** 2).sum(axis=0)  # of t W
         logarithm = -np.log1p(-tilted).sum(axis=0) - np.log(np.maximum(variance, 1.0)) / 2
         np.minimum(best, (math.log(2 / outside) + logarithm) / t, out=best)
-    found: Floats = largest * best * float(noise.scale) * (1 + 1e-9) + np.abs(weights).sum(axis=0)
-    return found
+    return np.asarray(largest * best * float(noise.scale) * (1 + 1e-9) + np.abs(weights).sum(axis=0))
 
 
 def share_bands(noise: Laplace | Gaussian, places: tuple[float, ...], cells: Floats, outside: float) -> Band:
@@ -225,23 +219,23 @@ def share_bands(noise: Laplace | Gaussian, places: tuple[float, ...], cells: Flo
 
 def _least_shares(above: Floats, total: Floats, blur: Floats, ends: Floats, bounds: Floats) -> Floats:
     """The first share m with above - m total within the tail bound; below it all are rejected."""
-    found = np.zeros(len(total))
+    shares = np.zeros(len(total))
     for start in range(0, len(total), _GROUPS_AT_ONCE):
         part = slice(start, start + _GROUPS_AT_ONCE)
         most, size = (above[part] - blur[part])[:, None], total[part][:, None]
         passes = most - size * ends[1:] <= bounds
         first = np.argmax(passes, axis=1)
-        place = (most[:, 0] - bounds[first]) / np.where(size > 0, size, 1.0)[:, 0]
-        place = np.clip(place, ends[first], ends[first + 1])
-        found[part] = np.where(size[:, 0] > 0, np.where(passes.any(axis=1), place, 1.0), 0.0)
-    return found
+        end = (most[:, 0] - bounds[first]) / np.where(size > 0, size, 1.0)[:, 0]
+        end = np.clip(end, ends[first], ends[first + 1])
+        shares[part] = np.where(size[:, 0] > 0, np.where(passes.any(axis=1), end, 1.0), 0.0)
+    return shares
 
 
 @lru_cache(maxsize=256)
 def _stretches(noise: Laplace | Gaussian, places: tuple[float, ...], outside: float) -> tuple[Floats, Floats]:
     """The ends of the stretches of m, and how far V strays at most within each."""
-    many = _STRETCHES.get(len(places), _FEWER_STRETCHES)
-    ends = np.arange(many + 1) / many
+    stretches = _STRETCHES.get(len(places), _FEWER_STRETCHES)
+    ends = np.arange(stretches + 1) / stretches
     weights = np.abs(np.array(places)[:, None] - ends)
     widest = np.sort(np.maximum(weights[:, 1:], weights[:, :-1]), axis=0)
     if len(places) == 2 and isinstance(noise, Laplace):
@@ -285,7 +279,7 @@ def tail_of(noise: Laplace | Gaussian) -> Tail:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one number brings to the mean: whole 2^-40ths of weight, steps of the mean to one of its own, noise."""
+    """The part of one number in the mean: whole 2^-40ths of weight, steps of the mean to one of its own, noise."""
 
     weight: int
     steps: int
@@ -311,12 +305,12 @@ def mean_error(parts: tuple[Part, ...], confidence: Fraction, simultaneous: int)
     if isinstance(parts[0].noise, Gaussian):
         variances = [variance_of(part.noise) for part in parts]
         wider = np.array([math.sqrt(variance / min(variances)) for variance in variances])
-        found = gaussian_tail_bound(weights * wider, min(variances), outside)
+        reach = gaussian_tail_bound(weights * wider, min(variances), outside)
         if max(variances) <= _WIDE and outside >= _LEAST:
-            found = min(found, _summed_up(weights, [float(variance) for variance in variances], outside))
+            reach = min(reach, _summed_up(weights, [float(variance) for variance in variances], outside))
     else:
-        found = laplace_tail_bound(weights, np.array([_scale(part.noise) for part in parts]), outside)
-    return math.floor(found * _SAFE + 0.5)
+        reach = laplace_tail_bound(weights, np.array([_scale(part.noise) for part in parts]), outside)
+    return math.floor(reach * _SAFE + 0.5)
 
 
 def _summed_up(weights: Floats, variances: Sequence[float], outside: float) -> float:
@@ -342,5 +336,5 @@ def variance_of(noise: Laplace | Gaussian) -> Fraction:
 
 
 def _scale(noise: Laplace | Gaussian) -> float:
-    """Of Laplace noise; below 1/600 it is 0 for all that floats can tell, and wider noise strays no less."""
+    """Of Laplace noise; below 1/600 it is 0 in floats, and wider noise has wider tails."""
     return max(float(noise.scale), 1 / 600)

@@ -15,24 +15,13 @@ from operator import mul
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Array, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace, laplace_mass, laplace_tail
 from lapwing.mechanisms.mechanism import PureMechanism
-from lapwing.mechanisms.scores import (
-    Selection,
-    T,
-    Wholes,
-    at_least,
-    below_best,
-    candidate_at,
-    read,
-    require_one_each,
-    wholes,
-)
+from lapwing.mechanisms.scores import Selection, T, at_least, below_best, candidate_at, read, require_one_each, wholes
 from lapwing.numbers import Enclosure, Number, count, enclose, flag
 from lapwing.privacy.neighbours import Neighbours
 
@@ -113,12 +102,12 @@ class NoisyMax(Selection, PureMechanism):
         _require_feasible(exponents.size * (2 * extent + 1), _MOST_PROVEN, "Use probabilities(), which is much faster.")
         chances: list[arb] = []
 
-        def chance(place: int) -> arb:
+        def chance(index: int) -> arb:
             if not chances:  # all at once, at the precision of the first
                 chances.extend(_sum_chances(exponents.tolist(), self.scale, extent))
-            return chances[place]
+            return chances[index]
 
-        bounds = [enclose(partial(chance, place), bits=_BITS) for place in range(exponents.size)]
+        bounds = [enclose(partial(chance, index), bits=_BITS) for index in range(exponents.size)]
         return tuple((max(low, Fraction(0)), min(high, Fraction(1))) for low, high in bounds)
 
     def probabilities(self, scores: object) -> Floats:
@@ -144,7 +133,7 @@ class NoisyMax(Selection, PureMechanism):
         steps = 2 * self.noise.on_grid.error(confidence, simultaneous=count(candidates, "candidates")) + 1
         return at_least(steps * self.noise.grid.step)
 
-    def _ticks(self, scores: object) -> Wholes:
+    def _ticks(self, scores: object) -> Array:
         """The scores as whole numbers: of one, or of grid steps, where halves are rounded up."""
         given = read(scores, "scores")
         if not self.reals:
@@ -158,7 +147,7 @@ class NoisyMax(Selection, PureMechanism):
         double, twice = 2 * factor.numerator, 2 * factor.denominator
         return wholes([(double * tick + factor.denominator) // twice for tick in given.ticks.tolist()])
 
-    def _whole_gaps(self, scores: object) -> Wholes:
+    def _whole_gaps(self, scores: object) -> Array:
         if self.reals:
             raise Misconfigured(
                 "The probabilities are computed for whole scores; `reals` is True. "
@@ -166,7 +155,7 @@ class NoisyMax(Selection, PureMechanism):
             )
         return below_best(self._ticks(scores))
 
-    def _at(self, z: npt.NDArray[np.int64]) -> Floats:
+    def _at(self, z: Integers) -> Floats:
         """For each row, the chance that candidate i wins with a noise of z_i while the others are held to z."""
         rate = float(1 / self.scale)
         tail = np.exp(-rate * np.abs(z)) / (1 + math.exp(-rate))
@@ -175,8 +164,7 @@ class NoisyMax(Selection, PureMechanism):
         before, after = np.ones_like(held), np.ones_like(held)
         np.cumprod(below[:, :-1], axis=1, out=before[:, 1:])
         after[:, :-1] = np.cumprod(held[:, :0:-1], axis=1)[:, ::-1]
-        wins: Floats = tail * -math.expm1(-rate) * before * after
-        return wins
+        return tail * -math.expm1(-rate) * before * after
 
 
 def _sum_chances(exponents: list[int], scale: Fraction, extent: int) -> list[arb]:

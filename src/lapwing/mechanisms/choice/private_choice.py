@@ -20,7 +20,7 @@ class Candidate(Protocol):
 
     @property
     def loss(self) -> Loss:
-        """What one run costs."""
+        """The loss of one run."""
 
     def __call__(self, data: Any, /) -> Any:
         """One run."""
@@ -37,8 +37,7 @@ class BestOf(FrozenValue):
                 of its mechanism. `score` must be a function of a result alone: what it says about the data must be
                 part of the private result.
     Guarantee:  pure DP with 3 epsilon, epsilon the largest of the mechanisms, whatever their number and the number of
-                runs. How many runs there were is not released and must not be shown, nor the time they took: either
-                would cost more.
+                runs. The number of runs and the time they took must not be shown: either would cost more.
     Error:      with probability 1 - beta the result is among the best share a of single runs,
                 a = stop (1 - beta) / (stop + beta (1 - stop)). There are 1 / stop runs on average.
     Proof:      One run M, with its place, is epsilon-DP. Let p = P[M = y], and let a, b be the chances of a score above
@@ -72,11 +71,11 @@ class BestOf(FrozenValue):
 
     def __call__(self, data: Any) -> tuple[int, Any]:
         """The place of a mechanism and its result."""
-        found = [self._run(data)]
+        runs = [self._run(data)]
         while not sample_bernoulli(self.stop, 1)[0]:
-            found.append(self._run(data))
-        _, place, result = max(found, key=lambda run: run[0])  # the first of the best
-        return place, result
+            runs.append(self._run(data))
+        _, index, result = max(runs, key=lambda run: run[0])  # the first of the best
+        return index, result
 
     def error(self, confidence: Number = 0.95) -> float:
         """With this probability the result is in the best fraction returned here of all single runs; rounded up."""
@@ -84,7 +83,7 @@ class BestOf(FrozenValue):
         return at_least(self.stop * exact_confidence / (self.stop + (1 - exact_confidence) * (1 - self.stop)))
 
     def _run(self, data: Any) -> tuple[Fraction, int, Any]:
-        place = uniform_integer(len(self.mechanisms))
-        result = self.mechanisms[place](data)
+        index = uniform_integer(len(self.mechanisms))
+        result = self.mechanisms[index](data)
         refusal = "a score is not a finite number; `score` must return one for every result."
-        return read_secret(self.score(result), refusal), place, result
+        return read_secret(self.score(result), refusal), index, result

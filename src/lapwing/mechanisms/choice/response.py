@@ -13,18 +13,15 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
 from lapwing.mechanisms.scores import shares
 from lapwing.noise import sample_coins, sample_uniform
-from lapwing.noise.lazy import BoundsAt, exp_neg, rational_bounds
+from lapwing.noise.bernoulli import BoundsAt, exp_neg, rational_bounds
 from lapwing.numbers import Enclosure, Number, ball, enclose, inside_unit, positive, round_up
 from lapwing.privacy.neighbours import Neighbours
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,7 +65,7 @@ class RandomizedResponse(PureMechanism):
     """P[truth] where it is a fraction; None where epsilon decides it."""
 
     def __init__(self, *, epsilon: Number, answers: Sequence[Hashable] = (False, True)) -> None:
-        self._set(epsilon=positive(epsilon, "epsilon"), answers=_distinct(answers), truthful=None)
+        self._set(epsilon=positive(epsilon, "epsilon"), answers=read_distinct(answers, "answers"), truthful=None)
 
     @classmethod
     def two_coins(cls, *, answers: Sequence[Hashable] = (False, True)) -> RandomizedResponse:
@@ -156,26 +153,25 @@ class RandomizedResponse(PureMechanism):
 
         return bounds
 
-    def _randomize(self, truths: Places) -> Places:
+    def _randomize(self, truths: Integers) -> Integers:
         """Both draws are made for everyone; `others` steps away from the truth is uniform among the others."""
         keep = sample_coins(self._bounds(), truths.size).reshape(truths.shape)
         steps = sample_uniform(len(self.answers) - 1, truths.size).reshape(truths.shape)
         return np.where(keep, truths, (truths + 1 + steps) % len(self.answers))
 
-    def _places(self, values: Any) -> Places:
-        """Where each value stands in `answers`."""
-        place = {answer: i for i, answer in enumerate(self.answers)}
+    def _places(self, values: Any) -> Integers:
+        index = {answer: i for i, answer in enumerate(self.answers)}
         listed = values.to_pylist() if hasattr(values, "to_pylist") else values
         flat = listed.ravel().tolist() if isinstance(listed, np.ndarray) else listed
         try:
-            places = np.array([place[value] for value in flat], np.int64)
+            places = np.array([index[value] for value in flat], np.int64)
         except (KeyError, TypeError):
             raise Misconfigured(
                 "a value is not among the declared answers. Declare it in `answers`, or leave it out."
             ) from None
         return places.reshape(values.shape) if isinstance(values, np.ndarray) else places
 
-    def _like(self, given: Any, places: Places) -> Any:
+    def _like(self, given: Any, places: Integers) -> Any:
         """The answers in these places, in the kind of container that was given."""
         if isinstance(given, list):
             return [self.answers[i] for i in places.tolist()]
@@ -188,16 +184,17 @@ class RandomizedResponse(PureMechanism):
         return pa.array(list(self.answers)).take(pa.array(places))
 
 
-def _distinct(answers: object) -> tuple[Hashable, ...]:
-    if isinstance(answers, str | bytes) or not isinstance(answers, Sequence | np.ndarray):
-        raise Misconfigured("`answers` must be a list of the possible answers. Pass for example ['no', 'yes'].")
-    listed = tuple(np.atleast_1d(answers).tolist() if isinstance(answers, np.ndarray) else answers)
+def read_distinct(values: object, name: str, most: int = 10**9) -> tuple[Hashable, ...]:
+    """Reads the values that an answer may have."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise Misconfigured(f"`{name}` must be a list of the possible answers. Pass for example ['no', 'yes'].")
+    listed = tuple(np.atleast_1d(values).tolist() if isinstance(values, np.ndarray) else values)
     try:
-        distinct = len(set(listed)) == len(listed) and all(answer == answer for answer in listed)
+        distinct = len(set(listed)) == len(listed) and all(value == value for value in listed)
     except TypeError:
-        raise Misconfigured("`answers` holds something that cannot be compared. Pass strings or numbers.") from None
-    if len(listed) < 2 or not distinct:
-        raise Misconfigured("`answers` must hold at least two answers, all different. Pass for example ['no', 'yes'].")
+        raise Misconfigured(f"`{name}` holds something that cannot be compared. Pass strings or numbers.") from None
+    if not 2 <= len(listed) <= most or not distinct:
+        raise Misconfigured(f"`{name}` must hold 2 to {most:,} different values. Pass for example ['no', 'yes'].")
     return listed
 
 

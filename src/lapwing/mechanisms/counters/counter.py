@@ -2,11 +2,7 @@
 
 At step t = 1, 2, ... a whole number x_t arrives (how many people came by) and the total so far is released. A unit
 changes at most `steps_per_unit` of the increments, each by at most 1. Fresh noise on every total would cost one price
-a step; noise on every increment lets the error grow with the root of the time. Both counters measure sums of a few
-increments instead.
-
-    BinaryCounter      pure DP; one noisy sum a step, over the block of steps that ends there
-    ToeplitzCounter    zCDP; `PrefixSums` row by row
+a step; noise on every increment lets the error grow with the root of the time. Both measure sums of a few increments.
 
 Lemma (epochs). If the end of the stream is not known, epoch e covers the 2^e steps 2^e, ..., 2^(e+1) - 1, has a
 counter of that horizon of its own, and the total is the sum of the epochs' last totals and the present one. Each
@@ -16,7 +12,6 @@ by 1. Given all earlier answers, increments chosen after seeing them are the sam
 loss of a measurement is 0 unless it holds x_j, which only those of j's epoch do: the sum of losses along the stream
 is the loss within one epoch. The same argument covers increments that are chosen adaptively within an epoch. A unit
 that changes T steps is T such changes: losses add (T epsilon), and for zCDP T^2 rho (privacy/loss.py, lemma (path)).
-Checked by: tests/mechanisms/counters/test_counter.py
 """
 
 from __future__ import annotations
@@ -35,7 +30,7 @@ from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
 from lapwing.mechanisms.mechanism import FrozenValue, PureMechanism
 from lapwing.mechanisms.ranges.ranges import MOST_CELLS, coefficients, decoder, read_size, squared_norm
-from lapwing.mechanisms.sparse.sparse_run import PaidRun
+from lapwing.mechanisms.sparse.crossing import PaidRun
 from lapwing.noise import sample_gaussian
 from lapwing.numbers import Number, count, inside_unit, positive
 from lapwing.privacy.loss import ZCDP, Loss
@@ -46,7 +41,7 @@ _MOST = 1 << 41
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class _Counter(FrozenValue, ABC):
-    """What both counters share: they count up to a horizon, or in epochs that double up to the longest."""
+    """Base of both counters: they count up to a horizon, or in epochs that double up to the longest."""
 
     longest: ClassVar[int]
 
@@ -81,8 +76,7 @@ class _Counter(FrozenValue, ABC):
 class BinaryCounter(PureMechanism, _Counter):
     """A running count under pure DP.
 
-    Use:        totals of a stream under pure DP; under zCDP `ToeplitzCounter`; if only the last total matters,
-                `Laplace`.
+    Use:        totals of a stream under pure DP; under zCDP `ToeplitzCounter`; for the last total only, `Laplace`.
     Law:        step t closes the block of the last lowbit(t) steps, lowbit(t) = the largest power of 2 that divides t;
                 its sum gets discrete Laplace noise of scale b T / epsilon, once, b = the number of binary digits of the
                 horizon, T = steps_per_unit. The total at t is the sum of the noisy blocks that fill steps 1 to t, one
@@ -243,9 +237,9 @@ class _Rows:
 
     def add(self, increment: int) -> float:
         self._step += 1
-        t, place = self._step, self._root.size - self._step
+        t, start = self._step, self._root.size - self._step
         high, low = divmod(max(-_MOST, min(increment, _MOST)), 1 << _LIMB)
-        self._limbs[:, place] = high, low
-        upper, lower = (self._limbs[:, place:] @ self._root[:t]).tolist()
-        self._rows[place] = (upper << _LIMB) + lower + int(sample_gaussian(self._variance, 1)[0])
-        return float(self._filter[:t] @ self._rows[place:])
+        self._limbs[:, start] = high, low
+        upper, lower = (self._limbs[:, start:] @ self._root[:t]).tolist()
+        self._rows[start] = (upper << _LIMB) + lower + int(sample_gaussian(self._variance, 1)[0])
+        return float(self._filter[:t] @ self._rows[start:])

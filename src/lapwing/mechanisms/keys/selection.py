@@ -16,7 +16,7 @@ import numpy as np
 from lapwing.arrays import Flags
 from lapwing.errors import Bug, Misconfigured
 from lapwing.mechanisms.keys.key_loss import NO_DELTA, read_counts, read_keys
-from lapwing.mechanisms.keys.weighted import WeightedGaussian
+from lapwing.mechanisms.keys.threshold import WeightedGaussian
 from lapwing.mechanisms.mechanism import FrozenValue, read_delta, read_epsilon
 from lapwing.noise import sample_bernoulli
 from lapwing.numbers import Number, ball, count, enclose, inside_unit
@@ -56,11 +56,8 @@ class TruncatedGeometric(FrozenValue):
     keys_per_unit: int
 
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        self._set(
-            epsilon=read_epsilon(epsilon),
-            delta=read_delta(delta, NO_DELTA),
-            keys_per_unit=read_keys(keys_per_unit),
-        )
+        self._set(epsilon=read_epsilon(epsilon), delta=read_delta(delta, NO_DELTA))
+        self._set(keys_per_unit=read_keys(keys_per_unit))
         self._table()  # refuses a table that would be too long
 
     @property

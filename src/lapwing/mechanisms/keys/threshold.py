@@ -1,7 +1,8 @@
-"""Showing keys whose noisy count passes a threshold, together with the noisy count.
+"""Showing keys whose noisy count passes a threshold, with the count, or whose noisy sum of weights does.
 
-The caller promises: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit holds more
-than `keys_per_unit` of them. Keys are returned in the order given, which must not depend on the data: sort them.
+A CountThreshold is promised: `counts` holds, for each key that occurs, how many *distinct units* hold it, and no unit
+holds more than `keys_per_unit` of them. Keys are returned in the order given, which must not depend on the data: sort
+them.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,7 +35,7 @@ _EXTENT = 40  # noise scales beyond which nothing is searched: e^-40 is below 10
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Shown(FrozenValue):
-    """What is released: `keep` says for each key whether it is shown, `counts` holds the noisy counts of those."""
+    """A release: `keep` says for each key whether it is shown, `counts` holds the noisy counts of those."""
 
     keep: Flags
     counts: Integers
@@ -73,7 +75,6 @@ class CountThreshold(FrozenValue, ABC):
         """P[Z >= m] in float64."""
 
     def release(self, counts: object) -> Shown:
-        """Which keys are shown, and their noisy counts."""
         held = key_loss.read_counts(counts)
         noisy = saturating_sum(held, self.draw(held.size))
         keep = (held > 0) & (noisy > self.threshold)
@@ -102,7 +103,7 @@ class CountThreshold(FrozenValue, ABC):
     def interval(self, noisy: object, confidence: Number = 0.95) -> tuple[Integers, Integers]:
         """For each noisy count that was released, the least and the largest true count; lemma (interval)."""
         outside = _outside(confidence)
-        seen, place = np.unique(key_loss.read_counts(noisy, "noisy"), return_inverse=True)
+        seen, of_noisy = np.unique(key_loss.read_counts(noisy, "noisy"), return_inverse=True)
         if seen.size and seen[0] < self.threshold + (not self.edge):
             raise Misconfigured("`noisy` holds a count that is too small to have been released here.")
         t, far = self.threshold, seen + math.ceil(_EXTENT * self.width) + 1
@@ -115,10 +116,9 @@ class CountThreshold(FrozenValue, ABC):
 
         low = _first(not_too_small, np.ones_like(seen), far)
         high = np.maximum(_first(too_large, np.ones_like(seen), far) - 1, low)
-        return low[place], high[place]
+        return low[of_noisy], high[of_noisy]
 
     def _shown_probability(self, n: Integers) -> Floats:
-        """The chance that a key of n > 0 units is shown."""
         edge = float(self.edge)
         return (1 - edge) * self.tails(self.threshold + 1 - n) + edge * self.tails(self.threshold - n)
 
@@ -149,11 +149,8 @@ class LaplaceThreshold(CountThreshold):
     scale: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number, keys_per_unit: int = 1) -> None:
-        price, exact_delta, kappa = (
-            read_epsilon(epsilon),
-            read_delta(delta, key_loss.NO_DELTA),
-            key_loss.read_keys(keys_per_unit),
-        )
+        price, exact_delta = read_epsilon(epsilon), read_delta(delta, key_loss.NO_DELTA)
+        kappa = key_loss.read_keys(keys_per_unit)
         scale, share = kappa / price, key_loss.share_of_key(exact_delta, kappa)
         self._set(loss=Approximate(price, exact_delta), keys_per_unit=kappa, scale=scale)
         self._set(threshold=key_loss.laplace_margin(scale, share))
@@ -226,6 +223,109 @@ def _first(holds: Callable[[Integers], Flags], low: Integers, high: Integers) ->
     """In each place the least n of low..high that holds; `high` does, or nothing below it."""
     while (low < high).any():
         middle = (low + high) // 2
-        found = holds(middle)
-        low, high = np.where(found, low, middle + 1), np.where(found, middle, high)
+        enough = holds(middle)
+        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
     return low
+
+
+_EACH = 64  # up to this many keys the threshold is proved for each number, beyond for ranges of a sixteenth
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class WeightedGaussian(FrozenValue):
+    """Shows keys by a noisy sum of weights; the more keys a unit holds, the less it adds to each of them.
+
+    The caller promises: a unit holds at most keys_per_unit keys (more are sampled down first); if it holds w, it adds
+    weight(w), a whole number, to each of them; `totals` has the sum for each key that occurs, 0 for one that does not.
+
+    Use:        units hold several keys and you need only the keys. A unit with few keys counts for more, so
+                keys_per_unit can be generous. TruncatedGeometric if a unit holds one or two keys.
+    Law:        a key of weight x is shown if x > 0 and x + Z > threshold, P[Z = z] proportional to
+                exp(-z^2 / (2 variance)), all in units of 2^-20; weight(w) = floor(2^20 / sqrt w).
+    Guarantee:  for adding or removing one unit with at most keys_per_unit keys: (epsilon, delta)-DP if made with
+                `epsilon`; delta-approximate rho-zCDP if made with `rho`, variance = 2^40 / (2 rho).
+    Error:      `probability` of being shown, given the weight; `error` in units that hold the same number of keys.
+    Proof:      a unit with w keys moves them by weight(w) each: an l2 norm of sqrt(w) weight(w) <= 2^20, since weights
+                are rounded down. Of its square the w - t shared keys have at most the share 1 - t/w, so they cost rho,
+                or by lemma (convex) of key_loss.py (epsilon, (1 - t/w) delta). New keys: the threshold has
+                P[weight(w) + Z > threshold] <= 1 - (1 - delta)^(1/w) for *every* w up to keys_per_unit; a unit with
+                few keys has large weights, one with many has many chances. The theorem there does the rest.
+                Weights that depend on what other units hold, and rounds that drop found keys and give their weight to
+                others (DP-SIPS), are not covered: no proof is given here.
+    Figure:     `WeightedGaussian(epsilon=1, delta=1e-5, keys_per_unit=50).half()` = 20
+    Checked by: tests/mechanisms/keys/test_weighted.py
+    """
+
+    one: ClassVar[int] = 1 << 20
+    """The weight of a unit that holds a single key."""
+
+    loss: Approximate | ZCDP
+    keys_per_unit: int
+    variance: Fraction
+    threshold: int
+
+    def __init__(
+        self, *, epsilon: Number | None = None, delta: Number, rho: Number | None = None, keys_per_unit: int
+    ) -> None:
+        most = key_loss.read_keys(keys_per_unit)
+        loss, variance = key_loss.gaussian_loss(epsilon, delta, rho, Fraction(self.one), Fraction(self.one**2), most)
+        self._set(loss=loss, keys_per_unit=most, variance=variance, threshold=_threshold(variance, loss.delta, most))
+
+    @property
+    def scale(self) -> float:
+        """sigma, as a multiple of the weight of a unit with one key."""
+        return math.sqrt(self.variance) / self.one
+
+    def weight(self, keys: int) -> int:
+        """The weight of each key of a unit that holds this many: 2^20 / sqrt(keys), rounded down."""
+        held = count(keys, "keys")
+        if held > self.keys_per_unit:
+            raise Misconfigured(f"`keys` is {keys}; units hold at most {self.keys_per_unit} here. Sample them down.")
+        return _weight(held)
+
+    def keep(self, totals: object) -> Flags:
+        weights = key_loss.read_counts(totals, "totals")
+        noisy = saturating_sum(weights, sample_gaussian(self.variance, weights.size))
+        return (weights > 0) & (noisy > self.threshold)
+
+    def probability(self, total: int) -> float:
+        weight = count(total, "total", least=0)
+        tail = key_loss.gaussian_tails(self.variance, np.array([self.threshold + 1 - weight]))
+        return float(tail[0]) if weight else 0.0
+
+    def half(self, *, keys: int = 1) -> int:
+        """How many units, each with `keys` keys in all, show a key at least half of the time, as Z is symmetric."""
+        return math.ceil(Fraction(self.threshold + 1, self.weight(keys)))
+
+    def error(self, confidence: Number = 0.95, *, keys: int = 1) -> int:
+        """A key is shown with this probability if this many units hold it, each of which holds `keys` keys in all.
+
+        Hidden is a key of weight threshold + 1 + q with probability P[Z > q], at most P[N > q] (1 + TAIL_SHARE).
+        """
+        from scipy.special import ndtri  # slow import
+
+        hidden = float(1 - inside_unit(confidence, "confidence")) * (1 - key_loss.TAIL_SHARE)
+        q = math.ceil(-math.sqrt(self.variance) * float(ndtri(hidden)))
+        return max(1, math.ceil(Fraction(self.threshold + 1 + q, self.weight(keys))))
+
+
+def _weight(keys: int) -> int:
+    return math.isqrt(WeightedGaussian.one**2 // keys)
+
+
+@lru_cache(maxsize=256)
+def _threshold(variance: Fraction, delta: Fraction, most: int) -> int:
+    """The least number found with P[weight(w) + Z > it] <= 1 - (1 - delta)^(1/w) for every w up to `most`.
+
+    In a range first..last of w, weight(first) is the largest weight and the last share the smallest.
+    """
+    shares = ((first, key_loss.share_of_key(delta, last)) for first, last in _ranges(most))
+    return max(_weight(first) + key_loss.gaussian_margin(variance, share) - 1 for first, share in shares)
+
+
+def _ranges(most: int) -> Iterator[tuple[int, int]]:
+    first = 1
+    while first <= most:
+        last = first if first <= _EACH else min(most, first + first // 16)
+        yield first, last
+        first = last + 1

@@ -37,9 +37,9 @@ import numpy as np
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import read_pair
+from lapwing.mechanisms.mechanism import read_interval
 from lapwing.mechanisms.quantiles.axis import PointAxis
-from lapwing.numbers import Number, positive, shown
+from lapwing.numbers import Number, positive
 from lapwing.privacy.neighbours import Neighbours
 
 FINEST = 1 << 30
@@ -52,9 +52,7 @@ class BoundedGrid(PointAxis):
     """The public grid low, low + step, ..., high; by default of 2^30 steps."""
 
     def __init__(self, bounds: tuple[Number, Number], step: Number | None = None) -> None:
-        low, high = read_pair(bounds)
-        if low >= high:
-            raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound.")
+        low, high = read_interval(bounds)
         width = (high - low) / FINEST if step is None else positive(step, "step")
         if (high - low) / width > _MOST:
             raise Misconfigured(f"`step` is {step}; at most 2^40 steps fit between the bounds. Pass a larger one.")
@@ -111,5 +109,4 @@ class Ordered:
 
     def _wide(self, starts: Integers, steps: int | Integers) -> Integers:
         most = self.size + 1
-        gaps: Integers = self.padded[np.clip(starts + steps + 1, 0, most)] - self.padded[np.clip(starts, 0, most)]
-        return gaps
+        return np.asarray(self.padded[np.clip(starts + steps + 1, 0, most)] - self.padded[np.clip(starts, 0, most)])

@@ -66,8 +66,7 @@ class DistanceTest(FrozenValue):
 class ProposeTestRelease(FrozenValue):
     """Answers with noise for the proposed sensitivity, or refuses if the data may not allow it.
 
-    Use:        when you have a good guess of the local sensitivity and can accept a refusal; the noise is as small as
-                if the guess were the global sensitivity.
+    Use:        when you have a good guess of the local sensitivity and accept refusals; the noise is that of the guess.
     Law:        passes the test at distance d with half of epsilon: then the value plus Laplace noise of scale
                 2 proposed / epsilon; otherwise None.
     Guarantee:  (epsilon, delta)-DP for all neighbours with |d(x) - d(x')| <= 1, and d(x) = d(x') = 0 or

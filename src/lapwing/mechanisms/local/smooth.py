@@ -31,7 +31,6 @@ above T and h = m - T it is 2/(1 + r) r^m - 2 (1 - r)/((1 + r)(1 - t)) r^(-v T) 
 g(h) = r^h - (1 - r)/(1 - t) r^((1+v) h). Since 1 - t <= (1 + v)(1 - r) (Bernoulli), g rises from h = 0 until
 r^h = (1 + v)(1 - r)/(1 - t) r^((1+v) h) and falls from there on; there g = r^h v/(1 + v) <= v/(1 + v) = 1 - q.
 Last, 2/(1 + r) <= 2/(1 + e^-a) = 1 + tanh(a / 2), and r^T = exp(-(epsilon - a) / v).
-The textbook's beta is epsilon / (2 ln(2 / delta)), 0.034 at (1, 1e-6); this one is 0.045 there, for the law drawn.
 
 [NRS07] Nissim, Raskhodnikova, Smith: Smooth sensitivity and sampling in private data analysis. There, Cauchy noise is
 scaled by 6 S / epsilon with beta = epsilon / 6; the proof above gives 2 S / epsilon with beta close to epsilon / 2.
@@ -55,7 +54,7 @@ from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.local.ordered import BoundedGrid, Ordered
 from lapwing.mechanisms.mechanism import FrozenValue, read_epsilon, read_secret
 from lapwing.mechanisms.scores import at_least, nearest
-from lapwing.noise.single_draw import cauchy_integer, laplace_integer
+from lapwing.noise.block import cauchy_integer, laplace_integer
 from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, inside_unit, positive
 from lapwing.privacy.loss import Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours, read_neighbours
@@ -251,10 +250,8 @@ class SmoothSensitivity(FrozenValue):
     def _smooth(self, at_distance: LocalSensitivities) -> Fraction:
         most = self.distances
         terms = [at_distance(k) for k in range(most)] if callable(at_distance) else at_distance[:most]
-        bounds = [
-            math.floor(min(max(read_secret(term, _NOT_FINITE), Fraction(0)), self.cap) / self.step) + 1
-            for term in terms
-        ]
+        read = (read_secret(term, _NOT_FINITE) for term in terms)
+        bounds = [math.floor(min(max(bound, Fraction(0)), self.cap) / self.step) + 1 for bound in read]
         return self.noise.smooth_bound(bounds, self._most)
 
 

@@ -25,7 +25,6 @@ An engine that divides in floats cuts each of these cells in turn to [0, what is
 Two steps: `cells` reads rows, and an engine may do it instead (sum of a, sum of a * a >> 30, number of rows); `release`
 adds the noise. Everything behind that is post-processing of the noisy cells: moment_values.py and variance.py do it
 for many groups at once, and a release here is the case of one group.
-Checked by: tests/mechanisms/moments/test_mean.py
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from typing import Any, ClassVar
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Ends, tail_of
+from lapwing.mechanisms.mechanism import Bounds, Given
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST,
@@ -61,7 +61,7 @@ from lapwing.numbers import Number, count, inside_unit, nonnegative
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class _Moments(MomentsMechanism):
-    """What both mechanisms share: the bounds of a value."""
+    """Base of both mechanisms: the bounds of a value."""
 
     largest: ClassVar[Fraction] = LARGEST
     places: ClassVar[tuple[float, ...]]
@@ -70,14 +70,7 @@ class _Moments(MomentsMechanism):
 
     bounds: tuple[Fraction, Fraction]
 
-    def __init__(
-        self,
-        *,
-        bounds: tuple[Number, Number],
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        rows_per_unit: int = 1,
-    ) -> None:
+    def __init__(self, *, bounds: Bounds, epsilon: Given = None, rho: Given = None, rows_per_unit: int = 1) -> None:
         self._set(bounds=read_bounds(bounds, self.largest))
         self._set_noise(epsilon, rho, rows_per_unit)
 
@@ -92,7 +85,7 @@ class _Moments(MomentsMechanism):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _MomentsRelease(GroupRelease):
-    """What both releases share. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
+    """Base of both releases. `count` and `sum` are unbiased, so they may lie outside; `mean` is in the bounds."""
 
     @property
     def mean(self) -> float:
@@ -107,8 +100,7 @@ class _MomentsRelease(GroupRelease):
 class Mean(_Moments):
     """The mean and the number of rows, released together.
 
-    Use:        the mean of a bounded column. `Variance` if you also need the variance; a quantile if the bounds are
-                wide.
+    Use:        the mean of a bounded column. `Variance` if you also need the variance; quantiles for wide bounds.
     Law:        (A, B) + (Z1, Z2), A = sum of a_i, B = sum of M - a_i, Z discrete Laplace of scale k M / epsilon
                 (discrete Gaussian of variance (k M)^2 / (2 rho) with `rho`); count = (A + B) / M, mean = A / (A + B),
                 negative cells taken as 0.

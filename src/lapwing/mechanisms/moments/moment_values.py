@@ -21,14 +21,13 @@ from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Array, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Band, Ends, share_bands, tail_bound
-from lapwing.mechanisms.mechanism import FrozenValue, read_pair, share_outside
+from lapwing.mechanisms.mechanism import FrozenValue, Given, read_interval, share_outside
 from lapwing.numbers import Number, count, shown
 from lapwing.privacy.loss import ZCDP, Approximate, Pure
 from lapwing.privacy.neighbours import Neighbours
@@ -37,10 +36,10 @@ GRID = 1 << 30
 """M: every row spreads this many steps over its cells."""
 STEP = 1.0 / GRID
 
-CellArrays = Sequence[npt.NDArray[Any]]
+CellArrays = Sequence[Array]
 """One array of noisy integers a cell, with one entry per group."""
 
-Steps = npt.NDArray[np.int64]
+Steps = Integers
 
 LARGEST = Fraction(10) ** 300
 """The largest bound of a value that is only summed."""
@@ -54,21 +53,21 @@ _FARTHEST = 1 << 200  # no cell gets there; a float64 can hold its square
 
 @dataclass(frozen=True, slots=True)
 class ColumnCells:
-    """What noisy cells say of a column: the noise of each, the bounds of the rows, and how rows fill the cells."""
+    """How noisy cells describe a column: the noise of each, the bounds of the rows, and how rows fill the cells."""
 
     noise: Laplace | Gaussian
     bounds: tuple[Fraction, Fraction]
     places: tuple[float, ...]
     """Where each cell stands between the bounds, 0 to 1, symmetric about 1/2."""
     squares: tuple[float, ...] = ()
-    """What each cell adds to the sum of squares of places, where the cells tell."""
+    """What each cell adds to the sum of squares of places, if it is in the cells."""
     rounding: int = 2
     """The place of a row is off by less than this many steps."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class MomentsMechanism(FrozenValue, ABC):
-    """What mechanisms over soft histograms share: how many rows a unit may have, and the noise of a cell."""
+    """Base of mechanisms over soft histograms: how many rows a unit may have, and the noise of a cell."""
 
     neighbours: ClassVar[Neighbours] = Neighbours.ADD_OR_REMOVE
 
@@ -82,9 +81,9 @@ class MomentsMechanism(FrozenValue, ABC):
     @property
     @abstractmethod
     def column(self) -> Any:
-        """What noisy cells are read by."""
+        """How noisy cells are read."""
 
-    def _set_noise(self, epsilon: Number | None, rho: Number | None, rows_per_unit: int) -> None:
+    def _set_noise(self, epsilon: Given, rho: Given, rows_per_unit: int) -> None:
         """Laplace noise for a price in epsilon, Gaussian for one in rho."""
         rows = count(rows_per_unit, "rows_per_unit")
         sensitivity = rows * GRID
@@ -190,14 +189,14 @@ def at_share(column: ColumnCells, share: Floats) -> Floats:
     return np.clip(low + (high - low) * share, low, high)
 
 
-def _as_floats(cell: npt.NDArray[Any]) -> Floats:
+def _as_floats(cell: Array) -> Floats:
     if cell.dtype != object:
         return cell.astype(np.float64)
     return np.array([float(min(max(value, -_FARTHEST), _FARTHEST)) for value in cell.tolist()], np.float64)
 
 
 def _weights(column: ColumnCells, more: float) -> Floats:
-    """What a step of each cell adds to the sum, if rows may be off by this share of the range."""
+    """The weight of a step of each cell in the sum, if rows may be off by this share of the range."""
     low, high = map(float, column.bounds)
     return (low + (high - low) * (np.array(column.places) + more)) / GRID
 
@@ -213,24 +212,19 @@ def steps(values: Any, bounds: tuple[Fraction, Fraction]) -> Iterator[Steps]:
         yield np.clip(np.rint((part - low) * (GRID / (high - low))).astype(np.int64), 0, GRID)
 
 
-def add_noise(cells: Any, noise: Laplace | Gaussian, many: int) -> tuple[int, ...]:
-    """Adds the noise: the only step that costs privacy."""
+def add_noise(cells: Any, noise: Laplace | Gaussian, size: int) -> tuple[int, ...]:
     try:
         true = [index(cell) for cell in cells]
     except TypeError:
         raise Misconfigured("`cells` must be whole numbers. Pass what the `cells` method returns.") from None
-    if len(true) != many:
-        raise Misconfigured(
-            f"`cells` has {len(true)} entries; this mechanism has {many}. Pass what the `cells` method returns."
-        )
-    return tuple(cell + z for cell, z in zip(true, noise.draw(many).tolist(), strict=True))
+    if len(true) != size:
+        raise Misconfigured(f"`cells` has {len(true)} entries; this mechanism has {size}. Pass what `cells` returns.")
+    return tuple(cell + z for cell, z in zip(true, noise.draw(size).tolist(), strict=True))
 
 
 def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
     """Bounds between which float64 places a row within one step; `limit` is the largest magnitude allowed."""
-    low, high = read_pair(bounds)
-    if low >= high:
-        raise Misconfigured(f"`bounds` are {shown(bounds)}; the lower bound must be below the upper bound.")
+    low, high = read_interval(bounds)
     largest = max(abs(low), abs(high))
     if high - low < largest * _NARROWEST or not 1 / limit < largest < limit:
         raise Misconfigured(
@@ -240,7 +234,7 @@ def read_bounds(bounds: object, limit: Fraction) -> tuple[Fraction, Fraction]:
     return low, high
 
 
-def _rows(values: Any) -> npt.NDArray[Any]:
+def _rows(values: Any) -> Array:
     """The rows as a flat array of numbers. No message shows a row."""
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
         values = np.asarray(values)
@@ -248,10 +242,7 @@ def _rows(values: Any) -> npt.NDArray[Any]:
         try:
             values = np.array(values, np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise Misconfigured(
-                "`values` holds something that is not a number. Pass a list or an array of them."
-            ) from None
+            raise Misconfigured("`values` holds what is not a number. Pass a list or an array of numbers.") from None
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise Misconfigured("`values` must be one column of integers or floats. Pass a flat list or array.")
-    rows: npt.NDArray[Any] = values
-    return rows
+    return np.asarray(values)

@@ -24,8 +24,7 @@ Intervals. The event that variance.py describes, for the covariance and the vari
 share of what may be left out; division gives a first range. Then Fieller: let N, S, R belong to the covariance and the
 variances of x and y. For the true slope b, N - b S is a weighted sum of noises alone; so is N - r (l S + R / l) / 2 for
 the true correlation r and the true ratio l of the standard deviations of y and x. The first ranges bound the weights,
-and then b lies in (N +- tail bound) / S, and r likewise; an error of l enters only squared, as l S + R / l is least
-there.
+and then b lies in (N +- tail bound) / S, and r likewise; an error of l enters only squared: l S + R / l is least there.
 Checked by: tests/mechanisms/moments/test_pair_moments.py, tests/mechanisms/moments/test_regression.py
 """
 
@@ -43,7 +42,7 @@ from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Band, Ends, share_bands, tail_bounds
-from lapwing.mechanisms.mechanism import share_outside
+from lapwing.mechanisms.mechanism import Bounds, Given, share_outside
 from lapwing.mechanisms.moments.moment_values import (
     GRID,
     LARGEST_TO_SQUARE,
@@ -156,7 +155,7 @@ def correlation_intervals(
     along, across = tied_products(columns.x), tied_products(columns.y)
     below = _mix(ratio, along.middle(values, x, x), across.middle(values, y, y))
     pairs = zip(along.weights(x, x), across.weights(y, y), strict=True)
-    weights = [_mix(ratio, one, two, any_sign=True) for one, two in pairs]
+    weights = [_mix(ratio, ps, qs, any_sign=True) for ps, qs in pairs]
     low, high = _fieller(columns, values, (x, y), 0.7 * part, first, below, weights, (ratio[1] + 1 / ratio[0]) / 2)
     return _hull((np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)), correlations(columns, cells))
 
@@ -173,13 +172,12 @@ def intercept_intervals(
     """Each holds the intercept of its group with this probability, if it has one: mean of y less slope times x."""
     outside, values = share_outside(confidence, simultaneous), as_floats(cells)
     slope = [columns.steepness * end for end in _slope_bands(columns, values, outside)]
-    x, y = (
-        _at(column, band) for column, band in zip((columns.x, columns.y), _means(columns, values, outside), strict=True)
-    )
-    known = np.isfinite(slope[0]) & np.isfinite(slope[1])
-    drops = np.stack([np.where(known, end, 0.0) * m for end in slope for m in x])
-    least = np.where(known, y[0] - drops.max(axis=0), -np.inf)
-    return _hull((least, np.where(known, y[1] - drops.min(axis=0), np.inf)), intercepts(columns, cells))
+    x_means, y_means = _means(columns, values, outside)
+    x, y = _at(columns.x, x_means), _at(columns.y, y_means)
+    finite = np.isfinite(slope[0]) & np.isfinite(slope[1])
+    drops = np.stack([np.where(finite, end, 0.0) * m for end in slope for m in x])
+    least = np.where(finite, y[0] - drops.max(axis=0), -np.inf)
+    return _hull((least, np.where(finite, y[1] - drops.min(axis=0), np.inf)), intercepts(columns, cells))
 
 
 def _slope_bands(columns: PairCells, values: Floats, outside: float) -> Band:
@@ -208,17 +206,17 @@ def _fieller(
     off (1 + |q| gain); so d goes into the weights.
     """
     products, (low, high) = columns.products, first
-    size, known = _size(values), np.isfinite(low) & np.isfinite(high)
+    size, finite = _size(values), np.isfinite(low) & np.isfinite(high)
     above, pairs = products.middle(values, *means), list(zip(products.weights(*means), weights, strict=True))
     blur = 2.0**-46 * np.abs(values).sum(axis=0) / size
     for _ in range(_ROUNDS):
-        ends = np.where(known, low, 0.0), np.where(known, high, 0.0)
+        ends = np.where(finite, low, 0.0), np.where(finite, high, 0.0)
         most = 1 + np.maximum(-ends[0], ends[1]) * gain
-        widest = np.stack([_widest(one, two, ends) + products.off * most for one, two in pairs])
+        widest = np.stack([_widest(ps, qs, ends) + products.off * most for ps, qs in pairs])
         far = tail_bounds(columns.noise, widest, outside) / size + (products.off + blur) * most
         finer = _divide((above[0] - far, above[1] + far), below)
-        low = np.where(known, np.maximum(low, finer[0]), low)
-        high = np.where(known, np.maximum(low, np.minimum(high, finer[1])), high)
+        low = np.where(finite, np.maximum(low, finer[0]), low)
+        high = np.where(finite, np.maximum(low, np.minimum(high, finer[1])), high)
     return low, high
 
 
@@ -234,21 +232,20 @@ def _ratio(xx: Band, yy: Band) -> Band:
     return low, high
 
 
-def _mix(ratio: Band, one: Band, two: Band, *, any_sign: bool = False) -> Band:
+def _mix(ratio: Band, ps: Band, qs: Band, *, any_sign: bool = False) -> Band:
     """The range of (l p + q / l) / 2 for l, p and q in their bands; for positive p and q it is convex in l."""
-    ends = [(much * p + q / less) / 2 for much in ratio for less in ratio for p in one for q in two]
+    ends = [(much * p + q / less) / 2 for much in ratio for less in ratio for p in ps for q in qs]
     if any_sign:
         return np.min(ends, axis=0), np.max(ends, axis=0)
-    sure = (one[0] > 0) & (two[0] > 0)
-    best = np.clip(np.sqrt(np.where(sure, two[0], 1.0) / np.where(sure, one[0], 1.0)), *ratio)
-    return np.where(sure, (best * one[0] + two[0] / best) / 2, 0.0), np.max(ends, axis=0)
+    sure = (ps[0] > 0) & (qs[0] > 0)
+    best = np.clip(np.sqrt(np.where(sure, qs[0], 1.0) / np.where(sure, ps[0], 1.0)), *ratio)
+    return np.where(sure, (best * ps[0] + qs[0] / best) / 2, 0.0), np.max(ends, axis=0)
 
 
-def _widest(one: Band, two: Band, slopes: Band) -> Floats:
+def _widest(ps: Band, qs: Band, slopes: Band) -> Floats:
     """The largest |p - b q| for p, q and b in their bands."""
-    falls = np.stack([b * q for b in slopes for q in two])
-    widest: Floats = np.maximum(np.abs(one[0] - falls.max(axis=0)), np.abs(one[1] - falls.min(axis=0)))
-    return widest
+    falls = np.stack([b * q for b in slopes for q in qs])
+    return np.asarray(np.maximum(np.abs(ps[0] - falls.max(axis=0)), np.abs(ps[1] - falls.min(axis=0))))
 
 
 def _means(columns: PairCells, values: Floats, outside: float) -> tuple[Band, Band]:
@@ -265,8 +262,7 @@ def _firm(column: ColumnCells, values: Floats) -> Floats:
     """Variances as shares, but no less than one noise scale over the total: less is indistinguishable from 0."""
     scale = float(column.noise.scale)
     total = np.maximum(np.maximum(values, 0.0).sum(axis=0), scale)
-    firm: Floats = np.maximum(tied_products(column).values(values), scale / total)
-    return firm
+    return np.asarray(np.maximum(tied_products(column).values(values), scale / total))
 
 
 def _divide(above: Band, below: Band) -> Band:
@@ -319,13 +315,7 @@ class PairMoments(MomentsMechanism):
     y_bounds: tuple[Fraction, Fraction]
 
     def __init__(
-        self,
-        *,
-        x_bounds: tuple[Number, Number],
-        y_bounds: tuple[Number, Number],
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        rows_per_unit: int = 1,
+        self, *, x_bounds: Bounds, y_bounds: Bounds, epsilon: Given = None, rho: Given = None, rows_per_unit: int = 1
     ) -> None:
         x, y = read_bounds(x_bounds, LARGEST_TO_SQUARE), read_bounds(y_bounds, LARGEST_TO_SQUARE)
         self._set(x_bounds=x, y_bounds=y)
@@ -343,9 +333,7 @@ class PairMoments(MomentsMechanism):
         totals = [0] * _CELLS
         for a, b in zip_longest(steps(x, self.x_bounds), steps(y, self.y_bounds)):
             if a is None or b is None or a.size != b.size:
-                raise Misconfigured(
-                    "`x` and `y` must be columns of the same length. Pass one value of each for per row."
-                )
+                raise Misconfigured("`x` and `y` must be columns of the same length. Pass one value of each per row.")
             cells = row_cells(a, b)
             totals = [total + int(cell.sum()) for total, cell in zip(totals, cells, strict=True)]
         return tuple(totals)
@@ -355,11 +343,8 @@ class PairMoments(MomentsMechanism):
 
     def error(self, confidence: Number = 0.95, *, rows: int) -> float:
         """With this probability the covariance is off by at most this, if there are at least `rows` rows."""
-        size, bound, area = (
-            count(rows, "rows") * GRID,
-            self.noise.error(confidence, simultaneous=_CELLS),
-            self.column.area,
-        )
+        size, bound = count(rows, "rows") * GRID, self.noise.error(confidence, simultaneous=_CELLS)
+        area = self.column.area
         if size <= _CELLS * bound:
             return area / 2
         return area * min(0.5, 4.5 * bound / (size - _CELLS * bound) + 6 * ROUNDING * STEP)
@@ -406,11 +391,11 @@ class PairRelease(GroupRelease):
 
 def row_cells(a: Steps, b: Steps) -> list[Steps]:
     """The cells of each row from its grid steps: what an engine computes."""
-    found, (lowest, _, highest) = [], _axis_cells(b)
+    cells, (lowest, _, highest) = [], _axis_cells(b)
     for share in _axis_cells(a):
         first, last = share * lowest >> 30, share * highest >> 30
-        found += [first, share - first - last, last]
-    return found
+        cells += [first, share - first - last, last]
+    return cells
 
 
 def _axis_cells(a: Steps) -> tuple[Steps, Steps, Steps]:

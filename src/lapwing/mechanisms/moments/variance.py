@@ -27,14 +27,7 @@ from lapwing.mechanisms.additive.gaussian import Gaussian
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import Band, share_bands, tail_bounds
 from lapwing.mechanisms.mechanism import share_outside
-from lapwing.mechanisms.moments.moment_values import (
-    STEP,
-    CellArrays,
-    ColumnCells,
-    as_floats,
-    count_bands,
-    counts,
-)
+from lapwing.mechanisms.moments.moment_values import STEP, CellArrays, ColumnCells, as_floats, count_bands, counts
 from lapwing.numbers import Number
 
 _ROUNDS = 3
@@ -75,12 +68,12 @@ class Products:
         return values.min(axis=0), values.max(axis=0)
 
     def middle(self, cells: Floats, x: Band, y: Band) -> Band:
-        """What the noisy cells say of a covariance, over the bands of the means."""
+        """The covariance in the noisy cells, over the bands of the means."""
         total = cells.sum(axis=0)
         return self.ranges(self.sums(cells, np.where(total > 0, total, 1.0)), x, y)
 
     def weights(self, x: Band, y: Band) -> list[Band]:
-        """What each cell adds to it."""
+        """The weight of each cell in it."""
         places = zip(self.both, self.x, self.y, strict=True)
         return [self.ranges([np.array([place]) for place in cell], x, y) for cell in places]
 
@@ -158,19 +151,14 @@ def to_sample(share: Floats, number: Floats) -> Floats:
 
 def sample_bands(band: Band, number: Band) -> Band:
     """The same for intervals: n / (n - 1) falls in n."""
-    few, many = number
-    low, high = band
-    return (
-        np.minimum(to_sample(low, few), to_sample(low, many)),
-        np.maximum(to_sample(high, few), to_sample(high, many)),
-    )
+    low, high = ([to_sample(end, rows) for rows in number] for end in band)
+    return np.min(low, axis=0), np.max(high, axis=0)
 
 
 def _most_variance(means: Band) -> Floats:
     """m (1 - m) is the most for a mean share m."""
     nearest = np.minimum(np.maximum(means[0], 0.5), means[1])
-    most: Floats = nearest * (1 - nearest)
-    return most
+    return np.asarray(nearest * (1 - nearest))
 
 
 def _width(column: ColumnCells) -> float:

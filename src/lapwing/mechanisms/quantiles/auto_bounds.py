@@ -11,10 +11,10 @@ from flint import arb
 
 from lapwing.arrays import Integers
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.mechanism import FrozenValue
+from lapwing.mechanisms.mechanism import FrozenValue, Given
 from lapwing.mechanisms.quantiles.axis import read_counted
 from lapwing.mechanisms.scores import at_least
-from lapwing.mechanisms.sparse.geometric import GeometricSparse
+from lapwing.mechanisms.sparse.vector import GeometricSparse
 from lapwing.numbers import Number, ball, count, enclose, exact, inside_unit, positive, root_down
 from lapwing.privacy.loss import Pure
 
@@ -46,7 +46,7 @@ class AutoBounds(FrozenValue):
                 moved by a costs a epsilon / k, so both cost epsilon (a + b) / k at most. Which powers are asked, and
                 `spared`, are fixed. Each value is put to its power by itself.
                 Error: the scan stops at a count c only if N >= c - spared, and m questions have noise of scale
-                s2 = 3 k / epsilon: P[some N >= t] <= m e^(-t / s2). Overshoot: at a count of 0 it goes on only if
+                s2 = 3 k / epsilon: P[some N >= t] <= m e^(-t / s2). Overshoot: at a count of 0 it continues only if
                 R > spared + N, of probability a^(spared + 1) (1 - b) / (1 - a b), a = e^(-1 / s1), b = e^(-1 / s2),
                 s1 = s2 / 2. To go on j times R must exceed spared + the largest of j such N: given R > spared,
                 R - spared is as R was (no memory), and the mean of a^N over the largest of j is, ties aside, the
@@ -62,13 +62,7 @@ class AutoBounds(FrozenValue):
     scan: GeometricSparse = field(repr=False, compare=False)
 
     def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        first: int,
-        last: int,
-        values_per_unit: int = 1,
+        self, *, epsilon: Given = None, rho: Given = None, first: int, last: int, values_per_unit: int = 1
     ) -> None:
         if (epsilon is None) == (rho is None):
             raise Misconfigured("no price is given. Pass either epsilon or rho, for example epsilon=0.1.")
@@ -77,14 +71,9 @@ class AutoBounds(FrozenValue):
         low, high = _read_exponent(first, "first"), _read_exponent(last, "last")
         if low >= high:
             raise Misconfigured(f"`first` is {first} and `last` is {last}; `first` must be below `last`.")
+        least = -math.ceil(_SPARED * values / price)
         scan = GeometricSparse(
-            threshold=-math.ceil(_SPARED * values / price),
-            epsilon=price,
-            queries=high - low,
-            sensitivity=values,
-            monotone=True,
-            ratio=_RATIO,
-            shift=0,
+            threshold=least, epsilon=price, queries=high - low, sensitivity=values, monotone=True, ratio=_RATIO, shift=0
         )
         self._set(epsilon=price, first=low, last=high, values_per_unit=values, scan=scan)
 
@@ -123,12 +112,11 @@ class AutoBounds(FrozenValue):
 
     def counts_from(self, exponents: object, counts: object) -> Integers:
         """How many values are at least 2^i, for i = first .. last - 1."""
-        powers, many = read_counted(exponents, counts, ("exponents", "counts"))
+        powers, numbers = read_counted(exponents, counts, ("exponents", "counts"))
         held = np.zeros(self.last - self.first, np.int64)
         inside = powers >= self.first
-        np.add.at(held, np.minimum(powers[inside], self.last - 1) - self.first, many[inside])
-        tails: Integers = np.cumsum(held[::-1])[::-1]
-        return tails
+        np.add.at(held, np.minimum(powers[inside], self.last - 1) - self.first, numbers[inside])
+        return np.cumsum(held[::-1])[::-1]
 
     def error(self, confidence: Number = 0.95) -> float:
         """With this probability at most this many values lie at or beyond a bound below 2^last; rounded up."""

@@ -23,9 +23,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Integers
+from lapwing.arrays import Array, Floats, Integers
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue, read_pair
 from lapwing.mechanisms.scores import number_array
@@ -40,7 +39,7 @@ _MOST_POINTS = 1 << 62
 _LARGEST_INTEGER = np.uint64((1 << 63) - 1)
 _DENSE = 1 << 22  # up to this many points are counted in a table; more are sorted
 LARGEST = Fraction(10**300)
-"""What lies within is an ordinary float64."""
+"""Numbers within are ordinary float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,17 +69,13 @@ class PointAxis(FrozenValue):
             raise Misconfigured(f"`bounds` are {bounds}; the lower bound exceeds the upper bound. Swap them.")
         whole = step is None
         if whole and not (low.denominator == high.denominator == 1):
-            raise Misconfigured(
-                "`bounds` are not whole numbers; for reals, declare the spacing of the points, for example step=0.1."
-            )
+            raise Misconfigured("`bounds` are not whole numbers; declare the spacing of the points, such as step=0.1.")
         width = Fraction(1) if step is None else positive(step, "step")
         steps = (high - low) / width
         if steps.denominator != 1:
             raise Misconfigured(f"`step` is {step}; the bounds must be a whole number of steps apart. Widen them.")
         if steps >= _MOST_POINTS or (whole and max(abs(low), abs(high)) >= _MOST_POINTS):
-            raise Misconfigured(
-                "`bounds` are too far apart or too large; at most 2^62 points fit. Use a larger `step`."
-            )
+            raise Misconfigured("`bounds` are too far apart or too large; at most 2^62 points fit. Use a larger step.")
         if max(abs(low), abs(high), 1 / width) > LARGEST:
             raise Misconfigured("`bounds` or `step` are too large for a float. Use another unit.")
         self._set(low=low, step=width, size=int(steps) + 1, whole=whole)
@@ -96,7 +91,6 @@ class PointAxis(FrozenValue):
         return _count(places, self.size) if counts is None else add_weights(places, _weights(counts, places.size))
 
     def places(self, rows: object) -> Integers:
-        """The place of each row: a function of that row alone."""
         values = _array(rows)
         if not values.size:  # without rows there is no type to check
             return np.zeros(0, np.int64)
@@ -114,7 +108,7 @@ class PointAxis(FrozenValue):
             case _:
                 raise _unreadable()
 
-    def _from_floats(self, values: npt.NDArray[np.float64]) -> Integers:
+    def _from_floats(self, values: Floats) -> Integers:
         if np.isnan(values).any():
             raise _unreadable()
         low, high = float(self.low), float(self.low + (self.size - 1) * self.step)
@@ -133,7 +127,7 @@ class PointAxis(FrozenValue):
 
 
 def add_weights(places: Integers, weights: Integers) -> Tally:
-    """What lies at each place in all; places without any weight are left out."""
+    """The total weight at each place; places without any weight are left out."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     first = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -145,19 +139,19 @@ def read_counted(
     places: object, counts: object, names: tuple[str, str], size: int | None = None
 ) -> tuple[Integers, Integers]:
     """Places, below `size`, and how much lies at each; `names` are those of the two parameters."""
-    where, many = whole_numbers(places), whole_numbers(counts)
-    if where.shape != many.shape:
+    where, weights = whole_numbers(places), whole_numbers(counts)
+    if where.shape != weights.shape:
         one, other = (name.removesuffix("s") for name in names)
         raise Misconfigured(f"`{names[0]}` and `{names[1]}` have different lengths. Pass one {other} for each {one}.")
     if size is not None and where.size and (where.min() < 0 or where.max() >= size):
         raise Misconfigured(f"a cell lies outside 0 to {size - 1}. Clip values to the bounds before counting them.")
-    if many.size and (many.min() < 0 or float(many.sum(dtype=np.float64)) >= MOST_WEIGHT):
+    if weights.size and (weights.min() < 0 or float(weights.sum(dtype=np.float64)) >= MOST_WEIGHT):
         raise Misconfigured(f"`{names[1]}` must not be negative, nor add up to 2^61 or more.")
-    return where, many
+    return where, weights
 
 
 def whole_numbers(values: object) -> Integers:
-    """What an engine counted, as int64; an empty list has no type to check."""
+    """The counts of an engine as int64; an empty list has no type to check."""
     refusal = Misconfigured("what was counted must be a flat list or array of whole numbers below 2^63.")
     try:
         array = _array(values)
@@ -170,7 +164,7 @@ def whole_numbers(values: object) -> Integers:
     return array.astype(np.int64)
 
 
-def _array(values: object) -> npt.NDArray[Any]:
+def _array(values: object) -> Array:
     if isinstance(values, str | bytes) or not (isinstance(values, Sequence) or hasattr(values, "__array__")):
         raise _unreadable()
     array = number_array(values)
@@ -254,12 +248,10 @@ def pieces(tally: Tally, size: int) -> Pieces:
 
 
 def rank_losses(below: Integers, up_to: Integers, rank: int) -> Integers:
-    losses: Integers = np.maximum(np.maximum(below - rank, rank - up_to), 0)
-    return losses
+    return np.maximum(np.maximum(below - rank, rank - up_to), 0)
 
 
 def read_quantiles(at: object, read: Callable[[object], Fraction]) -> tuple[Fraction, ...]:
-    """Reads an ascending list of quantiles, each with `read`."""
     if isinstance(at, str | bytes) or not isinstance(at, Sequence) or not at:
         raise Misconfigured("`at` must be a list of quantiles, such as at=[0.25, 0.5, 0.75].")
     quantiles = tuple(read(quantile) for quantile in at)

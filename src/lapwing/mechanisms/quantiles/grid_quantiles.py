@@ -55,11 +55,10 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats, Integers
+from lapwing.arrays import Floats, Integers, frozen
 from lapwing.errors import Misconfigured
-from lapwing.mechanisms.choice.permute_and_flip import PermuteAndFlip
+from lapwing.mechanisms.choice.exponential import PermuteAndFlip
 from lapwing.mechanisms.mechanism import FrozenValue, read_pair
 from lapwing.mechanisms.quantiles.axis import (
     FINEST,
@@ -194,13 +193,9 @@ def is_extreme(at: Fraction) -> bool:
 @lru_cache(maxsize=64)
 def offsets(cells: int) -> Integers:
     """0, 1, 2, 3, 4, 6, 8, 11, 16, ..., cells - 1: whole powers of sqrt(2), rounded."""
-    powers = [
-        math.isqrt(1 << i) if i % 2 == 0 else round(math.sqrt(1 << i)) for i in range(2 * MOST_CELLS.bit_length())
-    ]
+    powers = [round(math.sqrt(1 << i)) if i % 2 else math.isqrt(1 << i) for i in range(2 * MOST_CELLS.bit_length())]
     steps = np.array(sorted({0, 3, *powers, cells - 1}), np.int64)
-    steps = steps[steps < cells]
-    steps.flags.writeable = False
-    return steps
+    return frozen(steps[steps < cells])
 
 
 def weight_within(rate: Fraction, odds: Fraction) -> int:
@@ -209,7 +204,7 @@ def weight_within(rate: Fraction, odds: Fraction) -> int:
 
 
 def read_histogram(cells: object, weights: object, size: int) -> Tally:
-    """What an engine counted, with cells in order. Cells may repeat: their weights add."""
+    """The counts of an engine, with cells in order. Cells may repeat: their weights add."""
     return add_weights(*read_counted(cells, weights, ("cells", "weights"), size))
 
 
@@ -341,11 +336,11 @@ class GridQuantiles(FrozenValue):
     @property
     def prices(self) -> tuple[Fraction, Fraction]:
         """The epsilons of the estimate and of the interval of one quantile."""
-        many = len(self.at)
+        quantiles = len(self.at)
         if self.epsilon is not None:
-            return self.epsilon * self.share / many, self.epsilon * (1 - self.share) / many
+            return self.epsilon * self.share / quantiles, self.epsilon * (1 - self.share) / quantiles
         rho = Fraction(self.rho or 0)
-        return root_down(8 * rho * self.share / many), root_down(8 * rho * (1 - self.share) / many)
+        return root_down(8 * rho * self.share / quantiles), root_down(8 * rho * (1 - self.share) / quantiles)
 
     @property
     def margins(self) -> tuple[float, ...] | None:
@@ -377,13 +372,13 @@ class GridQuantiles(FrozenValue):
             return QuantileTable(values, nothing, nothing, None)
         return QuantileTable(values, self._values(lows, Fraction(0)), self._values(highs, 2 * middle), self.confidence)
 
-    def _values(self, cells: npt.NDArray[np.int64], inside: Fraction) -> Floats:
+    def _values(self, cells: Integers, inside: Fraction) -> Floats:
         """Where in its cell each value lies: 0 at the lower edge, 1 at the upper one."""
         low, high = self.bounds
         width = (high - low) / max(self.cells - self.points, 1)
-        numbers, place = np.unique(cells, return_inverse=True)
-        known = np.array([float(low + (number + inside) * width) for number in numbers.tolist()], np.float64)
-        return known[place].reshape(cells.shape)
+        numbers, index = np.unique(cells, return_inverse=True)
+        values = np.array([float(low + (number + inside) * width) for number in numbers.tolist()], np.float64)
+        return values[index].reshape(cells.shape)
 
 
 def is_approximate(at: Number) -> bool:

@@ -1,4 +1,4 @@
-"""What tables of counts over several attributes share: every table is a sum of parts, one for each set of attributes.
+"""Tables of counts over several attributes: every table is a sum of parts, one for each set of attributes.
 
 The counts over a set A of attributes, its marginal, are a sum over the subsets B of A: of each, the part that is
 centred in every attribute of B (its sum along any of them is 0) and spread evenly over the rest of A. Parts of
@@ -21,16 +21,16 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Array, Floats, frozen
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.mechanism import FrozenValue
 from lapwing.numbers import Number, count
 
 Set = tuple[int, ...]
+Sets = Iterable[Iterable[int]]
 Sizes = tuple[int, ...]
-Counts = npt.NDArray[Any]
+Counts = Array
 """Whole numbers: int64, or Python integers where those could be too short."""
 
 MOST_ATTRIBUTES = 60
@@ -44,13 +44,13 @@ MOST_SETS = 20_000
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class TableMechanism(FrozenValue, ABC):
-    """What both mechanisms are made of: the size of each attribute, the sets of attributes, and what a unit may add."""
+    """Base of both mechanisms: the size of each attribute, the sets of attributes, and the most a unit may add."""
 
     sizes: Sizes
     sets: tuple[Set, ...]
     cells_per_unit: int
 
-    def _set_tables(self, sizes: object, sets: Iterable[Iterable[int]] | None, ways: object, unit: object) -> None:
+    def _set_tables(self, sizes: object, sets: Sets | None, ways: object, unit: object) -> None:
         lengths = read_sizes(sizes)
         self._set(sizes=lengths, sets=read_sets(sets, ways, lengths), cells_per_unit=count(unit, "cells_per_unit"))
 
@@ -72,8 +72,7 @@ class MarginalRelease:
         asked = set(attributes)
         for axes, table in self.tables.items():
             if asked <= set(axes):
-                part: Floats = sum_over(table, axes, tuple(sorted(asked)))
-                return part
+                return sum_over(table, axes, tuple(sorted(asked)))
         raise Misconfigured("no table of the release holds these attributes together. Ask for them with `sets`.")
 
 
@@ -81,37 +80,35 @@ def read_sizes(sizes: object) -> Sizes:
     scalar = isinstance(sizes, np.ndarray) and not sizes.ndim
     listed = tuple(sizes) if isinstance(sizes, Iterable) and not scalar else ()
     if not 1 <= len(listed) <= MOST_ATTRIBUTES:
-        raise Misconfigured(
-            f"`sizes` must list how many values each attribute has, for 1 to {MOST_ATTRIBUTES} of them."
-        )
+        raise Misconfigured(f"`sizes` must list how many values each attribute has, for 1 to {MOST_ATTRIBUTES}.")
     return tuple(count(size, "sizes") for size in listed)
 
 
-def read_sets(sets: Iterable[Iterable[int]] | None, ways: object, sizes: Sizes) -> tuple[Set, ...]:
+def read_sets(sets: Sets | None, ways: object, sizes: Sizes) -> tuple[Set, ...]:
     """Reads which tables are asked for: these, or all of up to `ways` attributes."""
     if sets is None:
         most = min(count(ways, "ways"), len(sizes))
         if sum(math.comb(len(sizes), k) for k in range(most + 1)) > MOST_SETS:
             raise Misconfigured(f"`ways` is {most}; that makes more than {MOST_SETS:,} tables. List `sets` instead.")
-        asked = {one for k in range(1, most + 1) for one in combinations(range(len(sizes)), k)}
+        asked = {axes for k in range(1, most + 1) for axes in combinations(range(len(sizes)), k)}
     else:
-        asked = {tuple(sorted({count(i, "sets", least=0) for i in one})) for one in sets}
-    if not asked or any(i >= len(sizes) for one in asked for i in one):
+        asked = {tuple(sorted({count(i, "sets", least=0) for i in axes})) for axes in sets}
+    if not asked or any(i >= len(sizes) for axes in asked for i in axes):
         raise Misconfigured(f"`sets` must hold sets of attributes, each from 0 to {len(sizes) - 1}. Pass [(0, 1)].")
-    if max(cells(sizes, one) for one in asked) > MOST_TABLE:
+    if max(cells(sizes, axes) for axes in asked) > MOST_TABLE:
         raise Misconfigured(f"a table has more than {MOST_TABLE:,} cells. Ask for fewer attributes at once.")
-    return tuple(sorted(asked, key=lambda one: (len(one), one)))
+    return tuple(sorted(asked, key=lambda axes: (len(axes), axes)))
 
 
 @lru_cache(maxsize=64)
 def closure(sets: tuple[Set, ...]) -> tuple[Set, ...]:
     """All subsets of these sets, the empty one first."""
-    if sum(1 << len(one) for one in sets) > 64 * MOST_SETS:
+    if sum(1 << len(axes) for axes in sets) > 64 * MOST_SETS:
         raise Misconfigured("the tables have too many sums. Ask for fewer attributes at once.")
-    found = {part for one in sets for part in subsets(one)}
-    if len(found) > MOST_SETS:
+    parts = {part for axes in sets for part in subsets(axes)}
+    if len(parts) > MOST_SETS:
         raise Misconfigured(f"the tables have more than {MOST_SETS:,} sums. Ask for fewer attributes at once.")
-    return tuple(sorted(found, key=lambda one: (len(one), one)))
+    return tuple(sorted(parts, key=lambda axes: (len(axes), axes)))
 
 
 @lru_cache(maxsize=64)
@@ -119,12 +116,12 @@ def maximal(sets: frozenset[Set] | tuple[Set, ...]) -> tuple[Set, ...]:
     """Those that are part of no other."""
     kept: list[Set] = []
     masks: list[int] = []
-    for one in sorted(set(sets), key=lambda one: (-len(one), one)):
-        mask = sum(1 << i for i in one)
+    for axes in sorted(set(sets), key=lambda axes: (-len(axes), axes)):
+        mask = sum(1 << i for i in axes)
         if not any(mask & other == mask for other in masks):
-            kept.append(one)
+            kept.append(axes)
             masks.append(mask)
-    return tuple(sorted(kept, key=lambda one: (len(one), one)))
+    return tuple(sorted(kept, key=lambda axes: (len(axes), axes)))
 
 
 @lru_cache(maxsize=64)
@@ -134,31 +131,31 @@ def coverings(sizes: Sizes, sets: tuple[Set, ...], most: int) -> tuple[tuple[Set
     Attributes are put into blocks, and each set becomes all blocks that it touches: with one block the table of all
     attributes, with as many blocks as attributes itself.
     """
-    found = []
-    for many in range(1, len(sizes)):
-        of = _blocks(sizes, many)
-        touched = {frozenset(of[i] for i in one) for one in sets}
+    covers = []
+    for number in range(1, len(sizes)):
+        of = _blocks(sizes, number)
+        touched = {frozenset(of[i] for i in axes) for axes in sets}
         held = frozenset(tuple(i for i, block in enumerate(of) if block in blocks) for blocks in touched)
-        if max(cells(sizes, one) for one in held) <= most:
-            found.append(maximal(held))
-    return tuple(dict.fromkeys([*found, maximal(sets)]))
+        if max(cells(sizes, axes) for axes in held) <= most:
+            covers.append(maximal(held))
+    return tuple(dict.fromkeys([*covers, maximal(sets)]))
 
 
-def _blocks(sizes: Sizes, many: int) -> list[int]:
+def _blocks(sizes: Sizes, number: int) -> list[int]:
     """The block of each attribute: the largest attribute first, each into the block with the fewest cells so far."""
-    of, filled = [0] * len(sizes), [1] * many
+    of, filled = [0] * len(sizes), [1] * number
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         of[i] = filled.index(min(filled))
         filled[of[i]] *= max(2, sizes[i])
     return of
 
 
-def cells(sizes: Sizes, one: Set) -> int:
-    return math.prod(sizes[i] for i in one)
+def cells(sizes: Sizes, axes: Set) -> int:
+    return math.prod(sizes[i] for i in axes)
 
 
-def shape(sizes: Sizes, one: Set) -> tuple[int, ...]:
-    return tuple(sizes[i] for i in one)
+def shape(sizes: Sizes, axes: Set) -> tuple[int, ...]:
+    return tuple(sizes[i] for i in axes)
 
 
 def sum_over(table: Counts, whole: Set, part: Set) -> Counts:
@@ -184,12 +181,12 @@ def contrasts(table: Counts) -> Counts:
 def assemble(parts: Mapping[Set, Floats], sets: tuple[Set, ...], sizes: Sizes) -> dict[Set, Floats]:
     """The table of each set from the centred parts of all its subsets."""
     tables = {}
-    for one in sets:
-        total = np.zeros(shape(sizes, one))
-        for part in subsets(one):
-            wide = tuple(sizes[i] if i in part else 1 for i in one)
-            total += parts[part].reshape(wide) / cells(sizes, tuple(i for i in one if i not in part))
-        tables[one] = freeze(total)
+    for axes in sets:
+        total = np.zeros(shape(sizes, axes))
+        for part in subsets(axes):
+            wide = tuple(sizes[i] if i in part else 1 for i in axes)
+            total += parts[part].reshape(wide) / cells(sizes, tuple(i for i in axes if i not in part))
+        tables[axes] = frozen(total)
     return tables
 
 
@@ -202,39 +199,33 @@ def centred_norm(sizes: Sizes, part: Set) -> float:
 def gains(sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, float]:
     """For each part how much its variance counts in the variance of a cell, summed over the tables: see `closure`."""
     terms: dict[Set, list[float]] = {part: [] for part in closure(sets)}
-    for one in sets:
-        for part in subsets(one):
-            terms[part].append((cells(sizes, part) / cells(sizes, one)) ** 2)
-    return {part: centred_norm(sizes, part) * math.fsum(found) for part, found in terms.items()}
+    for axes in sets:
+        for part in subsets(axes):
+            terms[part].append((cells(sizes, part) / cells(sizes, axes)) ** 2)
+    return {part: centred_norm(sizes, part) * math.fsum(shares) for part, shares in terms.items()}
 
 
-def subsets(one: Set) -> list[Set]:
-    return [part for k in range(len(one) + 1) for part in combinations(one, k)]
+def subsets(axes: Set) -> list[Set]:
+    return [part for k in range(len(axes) + 1) for part in combinations(axes, k)]
 
 
 def read_counts(counts: Mapping[Set, Any], sizes: Sizes, sets: tuple[Set, ...]) -> dict[Set, Counts]:
     """The counts as int64, cut so that no sum overflows: cutting never increases a difference."""
     held = {}
-    for one in sets:
-        array = np.asarray(counts.get(one))
-        if array.dtype.kind not in "iu" or array.shape != shape(sizes, one):
+    for axes in sets:
+        array = np.asarray(counts.get(axes))
+        if array.dtype.kind not in "iu" or array.shape != shape(sizes, axes):
             raise Misconfigured(
-                f"`counts` must hold whole numbers for the attributes {one}, in the shape {shape(sizes, one)}."
+                f"`counts` must hold whole numbers of shape {shape(sizes, axes)} for attributes {axes}."
             )
         least = 0 if array.dtype.kind == "u" else -MOST_COUNT
-        held[one] = np.clip(array, least, MOST_COUNT).astype(np.int64)
+        held[axes] = np.clip(array, least, MOST_COUNT).astype(np.int64)
     return held
 
 
-def read_part(one: Iterable[int], sets: tuple[Set, ...]) -> Set:
+def read_part(axes: Iterable[int], sets: tuple[Set, ...]) -> Set:
     """Reads a set of attributes that stand together in a table."""
-    asked = tuple(sorted({count(i, "set", least=0) for i in one}))
-    if not any(set(asked) <= set(known) for known in sets):
+    asked = tuple(sorted({count(i, "set", least=0) for i in axes}))
+    if not any(set(asked) <= set(table) for table in sets):
         raise Misconfigured("no table holds these attributes together. Ask for them with `sets`.")
     return asked
-
-
-def freeze(table: Floats) -> Floats:
-    kept: Floats = np.array(table)
-    kept.flags.writeable = False
-    return kept

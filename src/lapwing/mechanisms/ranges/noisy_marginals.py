@@ -4,9 +4,6 @@ Attributes with declared domains, such as sex, region and age group; a record is
 never built. Asked for are the counts over some sets of attributes, for example over every pair. Asking table by table
 pays for what the tables share again and again; both mechanisms measure what they share once (components.py).
 
-    Marginals         zCDP; the centred parts, as whole numbers, Gaussian noise: the least mean variance there is
-    LaplaceMarginals  pure DP; a few larger tables that hold those asked for, Laplace noise
-Checked by: tests/mechanisms/ranges/test_noisy_marginals.py
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lapwing.arrays import Floats
+from lapwing.arrays import Floats, frozen
 from lapwing.errors import Bug
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import laplace_tail_bound
@@ -31,6 +28,7 @@ from lapwing.mechanisms.ranges.components import (
     MOST_TABLE,
     MarginalRelease,
     Set,
+    Sets,
     Sizes,
     TableMechanism,
     assemble,
@@ -40,7 +38,6 @@ from lapwing.mechanisms.ranges.components import (
     closure,
     contrasts,
     coverings,
-    freeze,
     gains,
     maximal,
     read_counts,
@@ -88,13 +85,7 @@ class Marginals(TableMechanism):
     rho: Fraction
 
     def __init__(
-        self,
-        *,
-        sizes: Iterable[int],
-        sets: Iterable[Iterable[int]] | None = None,
-        ways: int = 2,
-        rho: Number,
-        cells_per_unit: int = 1,
+        self, *, sizes: Iterable[int], sets: Sets | None = None, ways: int = 2, rho: Number, cells_per_unit: int = 1
     ) -> None:
         self._set_tables(sizes, sets, ways, cells_per_unit)
         self._set(rho=positive(rho, "rho"))
@@ -118,8 +109,8 @@ class Marginals(TableMechanism):
         held = read_counts(counts, self.sizes, self.measured)
         parts = {part: np.zeros(shape(self.sizes, part)) for part in closure(self.sets)}
         for part, (k, variance) in self.noise.items():
-            one = next(one for one in held if set(part) <= set(one))
-            counted = np.clip(sum_over(held[one], one, part), -MOST_COUNT, MOST_COUNT)
+            axes = next(axes for axes in held if set(part) <= set(axes))
+            counted = np.clip(sum_over(held[axes], axes, part), -MOST_COUNT, MOST_COUNT)
             long = cells(self.sizes, part) << len(part) > _SHORT  # sizes decide, not data
             exact = contrasts(counted.astype(object) if long else counted)
             drawn = sample_gaussian(Fraction(variance), exact.size).reshape(exact.shape)
@@ -148,10 +139,8 @@ class Marginals(TableMechanism):
     def standard_error(self, one: Iterable[int]) -> float:
         """The standard deviation of a cell of this table."""
         asked = read_part(one, self.sets)
-        parts = (
-            centred_norm(self.sizes, part) * v / (k * cells(self.sizes, asked)) ** 2 for part, k, v in self._used(asked)
-        )
-        return math.sqrt(math.fsum(parts))
+        size, used = cells(self.sizes, asked), self._used(asked)
+        return math.sqrt(math.fsum(centred_norm(self.sizes, part) * v / (k * size) ** 2 for part, k, v in used))
 
     def _used(self, asked: Set) -> list[tuple[Set, int, int]]:
         noise = self.noise
@@ -167,8 +156,7 @@ class LaplaceMarginals(TableMechanism):
     Law:        the counts over each of L sets of attributes get discrete Laplace noise of scale
                 L cells_per_unit / epsilon; then least squares over all of them. The sets are the asked ones, or larger
                 ones that hold them, down to the one of all attributes: whichever has the least mean variance.
-    Guarantee:  pure DP with epsilon for one unit that adds at most `cells_per_unit` to the counts, in one cell or in
-                several.
+    Guarantee:  pure DP with epsilon for one unit that adds at most `cells_per_unit` to all counts together.
     Error:      that of a weighted sum of the noise, the same for every cell of a table: `error(set)`.
     Proof:      the cells of one table are disjoint, so the unit moves its counts by at most cells_per_unit in l1: the
                 table is epsilon/L-DP, and L tables compose to epsilon. Cutting a count moves it no further. Which sets
@@ -182,13 +170,7 @@ class LaplaceMarginals(TableMechanism):
     epsilon: Fraction
 
     def __init__(
-        self,
-        *,
-        sizes: Iterable[int],
-        sets: Iterable[Iterable[int]] | None = None,
-        ways: int = 2,
-        epsilon: Number,
-        cells_per_unit: int = 1,
+        self, *, sizes: Iterable[int], sets: Sets | None = None, ways: int = 2, epsilon: Number, cells_per_unit: int = 1
     ) -> None:
         self._set_tables(sizes, sets, ways, cells_per_unit)
         self._set(epsilon=positive(epsilon, "epsilon"))
@@ -211,8 +193,8 @@ class LaplaceMarginals(TableMechanism):
     def release(self, counts: Mapping[Set, Any]) -> MarginalRelease:
         held = read_counts(counts, self.sizes, self.measured)
         noisy = {}
-        for one, exact in held.items():  # counts are cut at 2^40 and noise at 2^62, so that their sum fits
-            noisy[one] = (exact + self.noise.draw(exact.size).reshape(exact.shape)).astype(np.float64)
+        for axes, exact in held.items():  # counts are cut at 2^40 and noise at 2^62, so that their sum fits
+            noisy[axes] = (exact + self.noise.draw(exact.size).reshape(exact.shape)).astype(np.float64)
         return MarginalRelease(_average(self.sizes, self.sets, noisy), self)
 
     def check(self) -> None:
@@ -259,14 +241,14 @@ def _stretch(sizes: Sizes, part: Set) -> int:
 @lru_cache(maxsize=64)
 def _best_sets(sizes: Sizes, sets: tuple[Set, ...]) -> tuple[Set, ...]:
     """Of all ways to hold the asked sets in larger ones, up to the table of all attributes, the best."""
-    found = {held: _mean_variance(sizes, sets, held) for held in coverings(sizes, sets, MOST_TABLE)}
-    return min(found, key=lambda held: (found[held], len(held)))
+    variances = {held: _mean_variance(sizes, sets, held) for held in coverings(sizes, sets, MOST_TABLE)}
+    return min(variances, key=lambda held: (variances[held], len(held)))
 
 
 def _mean_variance(sizes: Sizes, sets: tuple[Set, ...], measured: tuple[Set, ...]) -> float:
     """The sum over the tables of the variance of a cell, in units that depend on neither price nor data."""
-    masks = np.array([sum(1 << i for i in one) for one in measured], np.int64)
-    sharp = 1 / np.array([cells(sizes, one) for one in measured], np.float64)
+    masks = np.array([sum(1 << i for i in axes) for axes in measured], np.int64)
+    sharp = 1 / np.array([cells(sizes, axes) for axes in measured], np.float64)
     total = 0.0
     for part, gain in gains(sizes, sets).items():
         mask = sum(1 << i for i in part)
@@ -277,20 +259,20 @@ def _mean_variance(sizes: Sizes, sets: tuple[Set, ...], measured: tuple[Set, ...
 @lru_cache(maxsize=1024)
 def _weights_of_part(sizes: Sizes, sets: tuple[Set, ...], part: Set) -> tuple[tuple[Set, float], ...]:
     """The measured sets that hold a part, and the weight of each in its estimate."""
-    holding = [one for one in _best_sets(sizes, sets) if set(part) <= set(one)]
-    total = math.fsum(1 / cells(sizes, one) for one in holding)
-    return tuple((one, 1 / (cells(sizes, one) * total)) for one in holding)
+    holding = [axes for axes in _best_sets(sizes, sets) if set(part) <= set(axes)]
+    total = math.fsum(1 / cells(sizes, axes) for axes in holding)
+    return tuple((axes, 1 / (cells(sizes, axes) * total)) for axes in holding)
 
 
 def _average(sizes: Sizes, sets: tuple[Set, ...], noisy: Mapping[Set, Floats]) -> dict[Set, Floats]:
     """The tables from the noisy counts of the measured sets, by least squares."""
     if len(noisy) == 1:
         ((whole, table),) = noisy.items()
-        return {one: freeze(sum_over(table, whole, one)) for one in sets}
+        return {axes: frozen(np.array(sum_over(table, whole, axes))) for axes in sets}
     parts = {}
     for part in closure(sets):
         mixed = _weights_of_part(sizes, sets, part)
-        parts[part] = centre(sum((weight * sum_over(noisy[one], one, part) for one, weight in mixed), np.zeros(())))
+        parts[part] = centre(sum((weight * sum_over(noisy[axes], axes, part) for axes, weight in mixed), np.zeros(())))
     return assemble(parts, sets, sizes)
 
 
@@ -301,15 +283,13 @@ def _weights(sizes: Sizes, sets: tuple[Set, ...], asked: Set) -> tuple[tuple[flo
     It depends on which attributes a count shares with the cell, among those that its table shares with the asked one.
     """
     kinds = []
-    for one in _best_sets(sizes, sets):
-        common = tuple(i for i in asked if i in one)
-        rest = cells(sizes, tuple(i for i in one if i not in asked))
-        weights = {part: dict(_weights_of_part(sizes, sets, part))[one] for part in subsets(common)}
+    for axes in _best_sets(sizes, sets):
+        common = tuple(i for i in asked if i in axes)
+        rest = cells(sizes, tuple(i for i in axes if i not in asked))
+        weights = {part: dict(_weights_of_part(sizes, sets, part))[axes] for part in subsets(common)}
         for alike in product((True, False), repeat=len(common)):
             same = dict(zip(common, alike, strict=True))
-            weight = sum(
-                weights[part] * math.prod((same[i] - 1 / sizes[i]) * sizes[i] for i in part) for part in subsets(common)
-            )
+            total = sum(w * math.prod(same[i] * sizes[i] - 1 for i in part) for part, w in weights.items())
             times = rest * math.prod(1 if same[i] else sizes[i] - 1 for i in common)
-            kinds.append((weight / cells(sizes, asked), times))
+            kinds.append((total / cells(sizes, asked), times))
     return tuple((weight, times) for weight, times in kinds if times)

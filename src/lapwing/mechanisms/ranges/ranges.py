@@ -5,14 +5,10 @@ A domain of n cells, such as ages or hours, is declared; x holds the count of ea
 length; both mechanisms here measure sums of cells instead, so that it grows with a power of log n. Answers come from
 one vector of noisy prefix sums, so they agree with each other: a range is the difference of two prefixes.
 
-    PrefixSums    zCDP; a square root of the summing matrix, Gaussian noise
-    Ranges        pure DP; a tree of sums, Laplace noise, least squares
-
 Lemma (root). The lower triangle of ones, P, is the square of the lower triangular Toeplitz matrix with the entries
 binom(2k, k) / 4^k, the coefficients of (1 - t)^(-1/2). A is that root, times 2^20, rounded to whole numbers. Whatever A
 is, its longest column is known exactly and P A^-1 undoes it, so the rounding costs neither privacy nor bias.
 `ToeplitzCounter` measures the same.
-Checked by: tests/mechanisms/ranges/test_ranges.py
 """
 
 from __future__ import annotations
@@ -21,12 +17,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import fmpz_poly
 
-from lapwing.arrays import Floats, Integers
+from lapwing.arrays import Floats, Integers, frozen
 from lapwing.errors import Misconfigured
 from lapwing.mechanisms.additive.laplace import Laplace
 from lapwing.mechanisms.additive.tails import gaussian_tail_bound, laplace_tail_bound
@@ -44,9 +40,7 @@ def coefficients(size: int) -> Integers:
     """c_k = round(2^20 binom(2k, k) / 4^k), the first column of A."""
     k = np.arange(1, size, dtype=np.float64)
     root = np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
-    entries: Integers = np.rint(_FINE * root).astype(np.int64)
-    entries.flags.writeable = False
-    return entries
+    return frozen(np.rint(_FINE * root).astype(np.int64))
 
 
 @lru_cache(maxsize=32)
@@ -64,9 +58,7 @@ def decoder(size: int) -> Floats:
         rest = -product(product(c[:longer], inverse, longer), inverse, longer)
         rest[: inverse.size] += 2 * inverse
         inverse = rest
-    summed: Floats = np.cumsum(inverse)
-    summed.flags.writeable = False
-    return summed
+    return frozen(np.cumsum(inverse))
 
 
 def encode(cells: Integers) -> list[int]:
@@ -83,20 +75,6 @@ def product(a: Floats, b: Floats, terms: int) -> Floats:
 
 MOST_CELLS = 1 << 20
 _LARGEST = 1 << 62
-
-
-class RangeMechanism(Protocol):
-    """What a release needs to know of the mechanism that made it."""
-
-    alike: ClassVar[bool]
-    """Whether every cell has the same error."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -119,35 +97,30 @@ class RangeRelease(FrozenValue):
 
     def prefix(self) -> Floats:
         """For each cell, how many lie in it or before it."""
-        sums: Floats = self.sums[1:].copy()
-        return sums
+        return self.sums[1:].copy()
 
     def counts(self) -> Floats:
         """For each cell, how many lie in it."""
-        cells: Floats = np.diff(self.sums)
-        return cells
+        return np.diff(self.sums)
 
     def cdf(self) -> Floats:
         """For each cell, the share that lies in it or before it: between 0 and 1, never falling, 1 at the end.
 
-        The nearest monotone sequence to the prefix sums, as a share of its last value. A straight line if nothing is
-        left to divide by.
+        The nearest monotone sequence to the prefix sums, as a share of its last value. A straight line if that is 0.
         """
         from scipy.optimize import isotonic_regression  # slow import
 
         rising = np.maximum(isotonic_regression(self.sums[1:]).x, 0.0)
         if rising[-1] <= 0:
             rising = np.arange(1.0, rising.size + 1)
-        shares: Floats = rising / rising[-1]
-        return shares
+        return np.asarray(rising / rising[-1])
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PrefixSums(FrozenValue):
     """All prefix sums of a vector of counts under zCDP.
 
-    Use:        a distribution function, quantiles or ranges under zCDP; under pure DP `Ranges`; a single range, its
-                count.
+    Use:        a distribution function, quantiles or ranges under zCDP; under pure DP `Ranges`; one range, its count.
     Law:        y = A x + Z, prefix sums = P A^-1 y. P is the lower triangle of ones; A is the lower triangular Toeplitz
                 matrix of c_k = round(2^20 binom(2k, k) / 4^k), whole numbers near a multiple of the square root of P;
                 Z discrete Gaussian of variance (cells_per_unit)^2 sum_k c_k^2 / (2 rho).
@@ -166,6 +139,7 @@ class PrefixSums(FrozenValue):
     rho: Fraction
     cells_per_unit: int
     alike: ClassVar[bool] = False
+    """Whether every cell has the same error."""
 
     def __init__(self, *, size: int, rho: Number, cells_per_unit: int = 1) -> None:
         self._set(size=read_size(size, "size"), rho=positive(rho, "rho"))
@@ -230,10 +204,8 @@ class Ranges(FrozenValue):
     Use:        ranges, prefixes or quantiles of many cells under pure DP; up to about 40 cells it is the plain
                 histogram; under zCDP `PrefixSums`; for one quantile the exponential mechanism.
     Law:        a tree: on each of its L levels the cells are cut into blocks of 1, b, b^2, ... cells and each block's
-                count gets discrete Laplace noise of scale L cells_per_unit / epsilon; then least squares over all
-                blocks.
-    Guarantee:  pure DP with epsilon for one unit that adds at most `cells_per_unit` to the counts, in one cell or
-                several.
+                count gets discrete Laplace noise of scale L cells_per_unit / epsilon; then least squares.
+    Guarantee:  pure DP with epsilon for one unit that adds at most `cells_per_unit` to all counts together.
     Error:      that of sum(w_i Z_i) for a known w: `error(low, high)`. `prefix_rmse`, `range_rmse`: over all queries.
     Proof:      on each level the blocks are disjoint, so the unit moves their counts by at most cells_per_unit in l1:
                 the level is epsilon/L-DP, and L levels compose to epsilon. Least squares is post-processing: with B_j
@@ -285,17 +257,14 @@ class Ranges(FrozenValue):
         noise = self.noise.draw(sum(level.size for level in levels))
         noisy = saturating_sum(np.concatenate(levels), noise).astype(np.float64)
         spread = np.zeros(cells.size)
-        for block, level in zip(
-            self.blocks, np.split(noisy, np.cumsum([level.size for level in levels])), strict=False
-        ):
+        for block, level in zip(self.blocks, np.split(noisy, np.cumsum([x.size for x in levels])), strict=False):
             spread += np.repeat(level, block)
         estimate = _inverse(spread, self.blocks)[: self.size]
         return RangeRelease(_freeze(np.cumsum(estimate)), self)
 
     def error(self, low: int, high: int, confidence: Number = 0.95, *, simultaneous: int = 1) -> float:
-        return laplace_tail_bound(
-            self._weights(low, high), float(self.noise.scale), share_outside(confidence, simultaneous)
-        )
+        scale, outside = float(self.noise.scale), share_outside(confidence, simultaneous)
+        return laplace_tail_bound(self._weights(low, high), scale, outside)
 
     def standard_error(self, low: int, high: int) -> float:
         return math.sqrt(float((self._weights(low, high) ** 2).sum()) * self.noise.variance)
@@ -315,6 +284,9 @@ class Ranges(FrozenValue):
         asked[first:last] = 1
         solved = _inverse(asked, self.blocks)
         return np.concatenate([solved.reshape(-1, block).sum(axis=1) for block in self.blocks])
+
+
+RangeMechanism = PrefixSums | Ranges
 
 
 def read_size(value: object, name: str) -> int:
@@ -378,8 +350,7 @@ def _read_counts(counts: Any, size: int) -> Integers:
     if array.size != size:
         raise Misconfigured(f"`counts` has {array.size} entries; the domain has {size} cells. Pass one for each.")
     most = _LARGEST // (2 * size)
-    cut: Integers = np.clip(array, 0 if array.dtype.kind == "u" else -most, most).astype(np.int64)
-    return cut
+    return np.asarray(np.clip(array, 0 if array.dtype.kind == "u" else -most, most).astype(np.int64))
 
 
 def _ends(low: object, high: object, size: int) -> tuple[int, int]:
@@ -391,6 +362,4 @@ def _ends(low: object, high: object, size: int) -> tuple[int, int]:
 
 def _freeze(sums: Floats) -> Floats:
     """Sums of the first 0, 1, 2, ... cells, read-only."""
-    every: Floats = np.concatenate([[0.0], sums])
-    every.flags.writeable = False
-    return every
+    return frozen(np.concatenate([[0.0], sums]))

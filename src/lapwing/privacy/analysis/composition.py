@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from lapwing.noise.lazy import exp_neg
+from lapwing.noise.bernoulli import exp_neg
 from lapwing.numbers import Number, ball, below_one, enclose, nonnegative, ordinary, positive
 from lapwing.privacy.analysis.convolution import BITS, NUDGE, LossGrid, LossMeasure, from_above, from_below, product
 from lapwing.privacy.analysis.loss_distribution import PrivacyLoss
@@ -40,7 +40,7 @@ _EXTENT = 20  # standard deviations that the cells of a grid are meant to span
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What a fixed list of releases costs together, between two bounds; made by `compose_fixed`.
+    """The cost of a fixed list of releases together, between two bounds; made by `compose_fixed`.
 
     `delta` and `epsilon` are guarantees, for both orders of the neighbours. No accountant goes below `least_delta` and
     `least_epsilon`; the gap between is the error of the grid.
@@ -49,7 +49,7 @@ class Composition:
     releases: int
     step: Fraction
     pure: Amount
-    """What the loss of all of them together never exceeds; infinite if nothing bounds it."""
+    """The largest loss of all of them together; infinite if nothing bounds it."""
     above: tuple[Curve, ...] = field(repr=False)
     below: tuple[Curve, ...] = field(repr=False)
 
@@ -95,8 +95,7 @@ def compose_fixed(losses: Iterable[object], *, step: Number | None = None) -> Co
     Losses are rounded to multiples of `step`. If it divides all of them, only the last digits err; that is the default
     where such a number is known and the grid stays small. Otherwise it is a power of two with about 16,384 cells.
     Error: with n releases each bound of epsilon is off by at most n step, and each delta by n 2^-68 more: no loss moves
-    by more than a step, and that much is rounded or cut. Few releases at a small delta come near n step; 100 or 1,000
-    Laplace, Gaussian or worst releases stayed within 3 n step^2 from above, on four grids and at three deltas.
+    by more than a step, and that much is rounded or cut. Few releases at a small delta come near n step.
 
     Guarantee:  x, x' any two neighbours whose output laws have these losses, release by release: (epsilon, delta)-DP
                 with `delta(epsilon)`, and with `epsilon(delta)`.
@@ -198,7 +197,7 @@ def _digits(pair: OutcomePair) -> tuple[int, ...]:
 
 
 def _pure(times: Repeats) -> Amount:
-    """What the losses of all releases together never exceed: the sum of their largest, where it is finite.
+    """A bound of the losses of all releases together: the sum of their largest, where it is finite.
 
     Where a number is known that divides all losses of a release, its largest loss is a multiple of it: the one next to
     a bound that is off by far less.

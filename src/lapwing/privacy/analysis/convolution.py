@@ -70,7 +70,6 @@ class LossMeasure:
 
 
 def nothing(*, up: bool) -> LossMeasure:
-    """The loss of no release."""
     return LossMeasure(0, (_UNIT,), 0, up)
 
 
@@ -199,6 +198,4 @@ def _scale_down(mass: int, *, up: bool) -> int:
 
 def _require_feasible(cells: int) -> None:
     if cells > _MOST_CELLS:
-        raise Misconfigured(
-            f"The grid would have {shown(cells)} cells; at most {_MOST_CELLS} are supported. Pass a larger `step`."
-        )
+        raise Misconfigured(f"The grid has {shown(cells)} cells; at most {_MOST_CELLS} fit. Pass a larger `step`.")

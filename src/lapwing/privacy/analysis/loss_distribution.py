@@ -25,20 +25,8 @@ from functools import partial
 from flint import arb
 
 from lapwing.errors import Misconfigured
-from lapwing.noise.lazy import exp_neg
-from lapwing.numbers import (
-    Enclosure,
-    Number,
-    ball,
-    below_one,
-    count,
-    enclose,
-    exact,
-    nonnegative,
-    ordinary,
-    positive,
-    shown,
-)
+from lapwing.noise.bernoulli import exp_neg
+from lapwing.numbers import Enclosure, Number, ball, below_one, count, enclose, nonnegative, ordinary, positive, shown
 from lapwing.privacy.analysis.profile import (
     Amount,
     Law,
@@ -175,7 +163,7 @@ class PrivacyLoss:
         return _up(sum((p for p, q in highest(self.pairs) if p > most * q), Fraction(0)))
 
     def bound(self, delta: Number = 0) -> Amount:
-        """What the loss stays within, except with probability delta: the least epsilon with P[L > epsilon] <= delta.
+        """A bound of the loss, except with probability delta: the least epsilon with P[L > epsilon] <= delta.
 
         Never below `epsilon(delta)`: a loss that is rarely above epsilon is (epsilon, delta)-DP, not the other way.
         """
@@ -242,7 +230,7 @@ def _require_feasible(outcomes: int) -> None:
 
 
 def _order(order: Number) -> Fraction:
-    number = exact(order, "order")
+    number = positive(order, "order")
     if number <= 1:
         raise Misconfigured(f"`order` is {order}; it must be above 1. Pass for example 2.")
     return number

@@ -29,13 +29,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
+from lapwing.arrays import Floats
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Enclosure, Number, ball, below_one, enclose, flag, nonnegative, round_down, round_up
 
-Law = Mapping[Any, Number | Enclosure] | Sequence[Number | Enclosure] | npt.NDArray[np.float64]
+Law = Mapping[Any, Number | Enclosure] | Sequence[Number | Enclosure] | Floats
 """The probability of every outcome."""
 OutcomePair = tuple[Enclosure, Enclosure]
 """Bounds of the probability of one outcome, under P and under Q."""
@@ -81,7 +81,6 @@ def read_pairs(p: Law, q: Law) -> tuple[OutcomePair, ...]:
 
 
 def swap(pairs: Iterable[OutcomePair]) -> tuple[OutcomePair, ...]:
-    """The same outcomes with P and Q swapped."""
     return tuple((q, p) for p, q in pairs)
 
 
@@ -164,9 +163,7 @@ def _as_list(law: object, name: str) -> list[Any]:
         return list(law.tolist())
     if isinstance(law, Sequence) and not isinstance(law, str | bytes):
         return list(law)
-    raise Misconfigured(
-        f"`{name}` is not a probability law. Pass a mapping from outcomes to probabilities, or a list of them."
-    )
+    raise Misconfigured(f"`{name}` is not a probability law. Pass a mapping from outcomes to probabilities, or a list.")
 
 
 def _bounds(chance: object, name: str) -> Enclosure:
@@ -176,9 +173,7 @@ def _bounds(chance: object, name: str) -> Enclosure:
         low, high = (nonnegative(end, name) for end in ends)
         if low <= high:
             return (low, high) if low == high else (_cut(low, up=False), _cut(high, up=True))
-    raise Misconfigured(
-        f"`{name}` holds something that is not a probability. Pass numbers of at least 0, or bounds (low, high)."
-    )
+    raise Misconfigured(f"`{name}` holds what is not a probability. Pass numbers of at least 0, or pairs (low, high).")
 
 
 def _cut(value: Fraction, *, up: bool) -> Fraction:
