@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lapwing.curator import Curator
 from lapwing.curator.declared_table import TableFacts, declare_table, read_facts
 from lapwing.curator.from_settings import curator_of
+from lapwing.curator.missing_facts import pass_to_open
 from lapwing.curator.pricing import read_check
 from lapwing.curator.settings import read_memory, read_type, witnesses_of
 from lapwing.engines.backends import local_source
@@ -117,7 +119,8 @@ def open_data(
         book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known
         if known is None and book.note and ledger is None:
             warnings.warn(book.note, TemporaryBudget, stacklevel=2)
-        curator = curator_of([*tables, *shared], book, memory=size, check=told)
+        declaring = partial(pass_to_open, by_table=isinstance(data, Mapping))
+        curator = curator_of([*tables, *shared], book, memory=size, check=told, declaring=declaring)
         opened.pop_all()  # from here on the curator closes it
         return curator
 

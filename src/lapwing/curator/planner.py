@@ -15,7 +15,8 @@ Checked by: tests/curator/test_check_price.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
@@ -24,8 +25,9 @@ from typing import Any
 
 from lapwing.answers.stored import decode_check
 from lapwing.answers.warnings import nothing_found
-from lapwing.curator.automatic import QuestionReader, is_refused, needs_of, words_needed
+from lapwing.curator.automatic import NOTHING, Automatic, QuestionReader, least_outline, needs_of, words_needed
 from lapwing.curator.batch import BatchPlan, BatchRequest, split_price
+from lapwing.curator.missing_facts import Declaring, accepts, missing_facts
 from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, read_check, require_one_price
 from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
@@ -185,8 +187,10 @@ class PlannedBatch:
 class Planner:
     """Plans requests with what the catalog declares and what the ledger has. Everything here raises Refused."""
 
-    def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
+    def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction, declaring: Declaring) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
+        self.declaring = declaring
+        """How refusals say that facts are missing."""
         self.read_query = lru_cache(maxsize=REMEMBERED)(partial(read_query, catalog))
 
     def read(self, question: Any, today: date | None = None) -> Question:
@@ -202,17 +206,29 @@ class Planner:
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
-        terms, free = request.terms, self._ledger.total.zero
         if not isinstance(asked, QuestionRequest):
-            outline = asked.outline(self._catalog)
-            terms.price(self._ledger.budget)  # refused first if none is named, since no precision can be
-            confidence = _confidence(outline.table, terms.confidence)
-            return PlannedRequest(*self._checked(outline, confidence, terms, terms, request), confidence, None, free)
-        question = asked.question
-        read = reader_of(question, request.today)
+            with self._naming_facts(asked, asked.outline):
+                return self._plan_workload(asked, request)
+        read = reader_of(asked.question, request.today)
+        with self._naming_facts(asked, partial(self._outline, read, request.terms.automatic), read):
+            return self._plan_question(asked.question, read, request)
+
+    def _plan_workload(self, asked: WorkloadRequest, request: Request) -> PlannedRequest:
+        terms, outline = request.terms, asked.outline(self._catalog)
+        terms.price(self._ledger.budget)  # refused first if none is named, since no precision can be
+        confidence = _confidence(outline.table, terms.confidence)
+        priced = self._checked(outline, confidence, terms, terms, request)
+        return PlannedRequest(*priced, confidence, None, self._ledger.total.zero)
+
+    def _plan_question(self, asked: Any, read: QuestionReader, request: Request) -> PlannedRequest:
+        terms, free = request.terms, self._ledger.total.zero
         needs = needs_of(read, self._catalog, terms.automatic)
         if not needs.many:
-            return self._plan_or_hint(question, read, request, free)
+            question = self.read(asked, request.today)
+            confidence = _confidence(question.table, terms.confidence)
+            outline = outline_on_terms(question, terms, confidence)
+            priced = self._checked(outline, confidence, terms, terms, request)
+            return PlannedRequest(*priced, confidence, question.facts, free)
         stored, budget = partial(stored_results, self._ledger, request), self._ledger.budget
         search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
         return self.survey(search, request, free)
@@ -234,6 +250,11 @@ class Planner:
 
     def plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         """The plans of a batch, with its price split, and one check for each list of rows and keys."""
+        reads = [reader_of(question, request.today) for question in asked.questions]
+        with self._naming_facts(asked, lambda catalog: [self._outline(read, NOTHING, catalog) for read in reads]):
+            return self._plan_batch(asked, request)
+
+    def _plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         terms, budget = request.terms, self._ledger.budget
         batch = self._share(asked, terms, request.today)
         targets = [check_target(one.outline) if self.check_share(terms) else None for one in batch.merged]
@@ -310,25 +331,37 @@ class Planner:
         """The share of the price that a check takes."""
         return self._check if terms.check is None else read_check(terms.check)
 
-    def _plan_or_hint(self, asked: Any, read: QuestionReader, request: Request, free: Cost) -> PlannedRequest:
-        """The plan; a refusal says so if bounds or limits that can be found are all that is missing."""
-        question, terms = None, request.terms
+    @contextmanager
+    def _naming_facts(
+        self, asked: object, check: Callable[[Catalog], object], read: QuestionReader | None = None
+    ) -> Iterator[None]:
+        """Inside, a refusal names all facts that are missing, and what finds them. `check` refuses a catalog."""
         try:
-            question = self.read(asked, request.today)
-            confidence = _confidence(question.table, terms.confidence)
-            outline = outline_on_terms(question, terms, confidence)
-            priced = self._checked(outline, confidence, terms, terms, request)
-            return PlannedRequest(*priced, confidence, question.facts, free)
+            yield
         except Refused as error:
-            if error.code == "unbounded-groups" and question is not None and not self._ledger.budget.capacity.delta:
-                refuse(*unknown_keys(question))  # a limit on groups would not help: no delta selects them
-            hint = "" if question is not None and not is_refused(question) else self._hint(read)
-            refuse(error.code, error.part, error.why, f"{error.instead}{hint}")
+            if accepts(check, self._catalog):
+                raise  # it is refused for its terms
+            if error.code == "unbounded-groups" and read is not None and not self._ledger.budget.capacity.delta:
+                error = Refused(*unknown_keys(read(self._catalog)))  # no delta selects groups, however limited
+            facts, hint = missing_facts(self._catalog, repr(asked), check), "" if read is None else self._hint(read)
+            declare = self.declaring(facts) if facts else ""
+            if declare and error.undeclared:
+                instead = f"{error.rewrite}, or {declare}"
+            else:
+                instead = f"{error.instead} Also {declare}" if declare else error.instead
+            refuse(error.code, error.part, error.why, f"{instead}{hint}")
+
+    def _outline(self, read: QuestionReader, automatic: Automatic, catalog: Catalog) -> Outline:
+        """The outline of a question with these facts; refused if there is none, or if its keys need a delta."""
+        outline = least_outline(read, catalog, automatic)
+        if outline.domain is None and not self._ledger.budget.capacity.delta:
+            refuse(*unknown_keys(outline.question))
+        return outline
 
     def _hint(self, read: QuestionReader) -> str:
         """What finds all that is missing, if something does."""
         try:
-            words = words_needed(read, self._catalog)
+            words = words_needed(read, self._catalog, delta=bool(self._ledger.budget.capacity.delta))
         except Refused:
             return ""
         asked = " and ".join(f'{word}="auto"' for word in words)

@@ -55,7 +55,8 @@ def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Ax
             "keys-not-public",
             f"`{field.name}`",
             "its values are not public, and a cell that exists only if somebody is in it would expose them.",
-            f"Have the steward declare {_missing(field)} for `{field.name}`.",
+            "Name another column",
+            f"{'bounds' if field.type.is_number else 'values'} for `{field.name}`",
         )
     if field.type is Type.INTEGER:
         return _of_integers(field, column, field.bounds, cells, default)
@@ -72,10 +73,6 @@ def require_cut(axis: Axis) -> None:
             f"the {kind} values of `{axis.name}` are its cells.",
             f"Pass none for `{axis.name}`.",
         )
-
-
-def _missing(field: Field) -> str:
-    return "bounds = [0, 100]" if field.type.is_number else 'values = ["...", "..."]'
 
 
 def _of_integers(field: Field, column: Column, bounds: Interval, cells: int | None, default: int) -> Axis:

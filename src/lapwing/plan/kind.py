@@ -432,7 +432,8 @@ def row_limit(table: Table, aggregate: Aggregate) -> int:
             "unbounded-rows",
             aggregate.words(),
             "one unit may have any number of rows here, so one unit could change the answer by any amount.",
-            f"Ask for {units_text(table.unit)}, or have the steward declare rows_per_unit for `{table.name}`.",
+            f"Ask for {units_text(table.unit)}",
+            f"rows_per_unit for `{table.name}`",
         )
     return table.row_limit
 
@@ -447,8 +448,8 @@ def bounds_for(aggregate: Aggregate, argument: Expression) -> Interval:
             "unbounded-value",
             aggregate.words(),
             "one row could hold a number of any size.",
-            f"Clip it: {aggregate.function}(CLIP(..., 0, 100)), or have the steward declare bounds"
-            f"{f' for {names}' if names else ''}, for example bounds = [0, 100].",
+            f"Clip it: {aggregate.function}(CLIP(..., 0, 100))",
+            f"bounds for {names}" if names else "bounds",
         )
     return bounds
 

@@ -87,6 +87,7 @@ class Service:
         times: Mapping[str, float] | None = None,
     ) -> None:
         self.curator, self.settings = curator, settings or ServeSettings()
+        curator.address_analysts()
         self.ledger = curator.ledger
         self.tokens = TokenBook(self.ledger)
         self.sessions = Sessions(self.ledger, self.tokens)
