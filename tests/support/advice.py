@@ -17,7 +17,7 @@ from lapwing.errors import BudgetExceeded, Refused
 
 HOME = Path(lapwing.__file__).parent
 _RAISES = {"refuse", "Refused", "PriceChanged", "BudgetExceeded"}
-_PASSED_ON = {"expressions/refusal.py", "client/problems.py"}
+_PASSED_ON = {"expressions/refusal.py", "client/transport.py"}
 """Where a refusal that was made elsewhere is raised again."""
 
 

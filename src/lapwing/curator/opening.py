@@ -28,6 +28,7 @@ from lapwing.engines.source import (
     SparkFrame,
     SparkTable,
     read_source,
+    schema_of,
     spark_frame,
 )
 from lapwing.engines.spark_session import is_spark_address
@@ -112,7 +113,12 @@ def open_data(
         if has_ledger(place):
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
         tables = [
-            (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
+            (
+                replace(
+                    declare_table(title, source, facts[title], confidence, known), schema=schema or schema_of(source)
+                ),
+                source,
+            )
             for title, source in sources.items()
         ]
         shared = _public(public, public_keys, public_types)
