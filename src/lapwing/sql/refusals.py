@@ -25,9 +25,7 @@ _SUMMARY = "Use AVG, SUM or COUNT, which summarise all rows of a group."
 _LEAVE = "Leave it out: all rows are counted, and noise is added for you."
 _ABOVE = "Aggregate first, with GROUP BY: over released groups they are free."
 _MIXED = "window functions mix rows of different units."
-_STEPS = (
-    "For pairs of rows of one unit join the table to itself: FROM t a JOIN t b ON a.unit = b.unit WHERE a.day > b.day."
-)
+_STEPS = "For all pairs of rows of one unit join the table to itself: FROM t a JOIN t b ON a.unit = b.unit AND a.day > b.day."
 _RANKS = "Ask for QUANTILE_CONT(x, 0.25) and others, then GROUP BY BUCKET(x, [...]) with what they gave as edges."
 _BY_UNIT = "For each unit write JOIN (SELECT unit, AVG(x) AS m FROM t GROUP BY unit) AS u ON u.unit = t.unit."
 
@@ -99,9 +97,12 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.CurrentDate: (_CHANCE, "Write the date: DATE '2020-12-31'."),
     exp.CurrentTimestamp: (_CHANCE, "Write the time: TIMESTAMP '2020-12-31 10:00:00'."),
     exp.RegexpFullMatch: ("it matches the whole text.", "Write REGEXP_MATCHES(s, '^(...)$')."),
-    exp.RegexpILike: ("it is not supported.", "Write REGEXP_MATCHES(LOWER(s), 'a') with the pattern in lower case."),
+    exp.RegexpILike: (
+        "`~*` and the option 'i' are not supported.",
+        "Write REGEXP_MATCHES(LOWER(s), 'a') with the pattern in lower case.",
+    ),
     exp.StrPosition: ("it is not supported.", "For > 0 write CONTAINS(s, 'a'), for = 1 STARTS_WITH(s, 'a')."),
-    exp.ToChar: ("it is not supported.", "Write STRFTIME(d, '%Y-%m') for 'YYYY-MM'."),
+    exp.ToChar: ("TO_CHAR is not supported.", "Write STRFTIME(d, '%Y-%m') for 'YYYY-MM'."),
     exp.LastDay: ("it is not supported.", "Write DATE_TRUNC('month', d) + INTERVAL 1 MONTH - INTERVAL 1 DAY."),
     exp.SimilarTo: ("its patterns differ between engines.", "Write REGEXP_MATCHES(s, '^(...)$'), or use LIKE."),
     exp.Glob: ("glob patterns are not supported.", "Use LIKE, STARTS_WITH or CONTAINS."),
