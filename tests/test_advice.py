@@ -150,15 +150,15 @@ SAME = [
     ),
     (
         "lag",
-        "COUNT(*) AS n FROM (SELECT pid, LAG(day) OVER (PARTITION BY pid ORDER BY day) AS b FROM visits) t WHERE b > '2020'",
+        "COUNT(*) AS n FROM (SELECT LAG(day) OVER (PARTITION BY pid ORDER BY day) AS b FROM visits) t WHERE b > '2020'",
         f"{N} a JOIN visits b ON a.pid = b.pid AND a.day > b.day",
         f"{N} a JOIN visits b ON a.pid = b.pid AND a.day > b.day",
     ),
     (
         "ntile",
         "q, COUNT(*) AS n FROM (SELECT NTILE(2) OVER (ORDER BY age) AS q FROM visits) t GROUP BY q",
-        "BUCKET(age, [20, 40, 60]) AS b, COUNT(*) AS n FROM visits GROUP BY b",
-        "CASE WHEN age < 40 THEN '[20, 40)' ELSE '[40, 60)' END AS b, COUNT(*) AS n FROM visits GROUP BY b ORDER BY b",
+        f"{N} WHERE BUCKET(age, [20, 40, 60]) = '[20, 40)'",
+        f"{N} WHERE age >= 20 AND age < 40",
     ),
     ("cast", f"{N} WHERE CAST(age AS DECIMAL(9, 2)) = 30", f"{N} WHERE CAST(age AS DOUBLE) = 30"),
     (

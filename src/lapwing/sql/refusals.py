@@ -25,7 +25,7 @@ _SUMMARY = "Use AVG, SUM or COUNT, which summarise all rows of a group."
 _LEAVE = "Leave it out: all rows are counted, and noise is added for you."
 _ABOVE = "Aggregate first, with GROUP BY: over released groups they are free."
 _MIXED = "window functions mix rows of different units."
-_STEPS = "For all pairs of rows of one unit join the table to itself: FROM t a JOIN t b ON a.unit = b.unit AND a.day > b.day."
+_STEPS = "For all pairs of rows of one unit write FROM t a JOIN t b ON a.unit = b.unit AND a.day > b.day."
 _RANKS = "Ask for QUANTILE_CONT(x, 0.25) and others, then GROUP BY BUCKET(x, [...]) with what they gave as edges."
 _BY_UNIT = "For each unit write JOIN (SELECT unit, AVG(x) AS m FROM t GROUP BY unit) AS u ON u.unit = t.unit."
 
