@@ -152,7 +152,7 @@ def test_no_search_is_proposed_where_it_would_not_help(file: Path) -> None:
 
 def test_analysts_are_sent_to_the_steward(file: Path) -> None:
     with opened(file) as curator:
-        curator.address_analysts()
+        curator.address(ask_steward)
         refused = attempt(curator.preview, "SELECT country, AVG(amount) FROM x GROUP BY country", epsilon=1)
         assert isinstance(refused, Refused)
         whole = "or have the steward declare rows_per_unit for `x`, bounds for `amount` and values for `country`."

@@ -90,7 +90,7 @@ def made_up(settings: Settings, budget: Budget) -> Curator:
 
     catalog = dummy_catalog(Catalog(tuple(table for table, _ in (*settings.tables, *settings.public))))
     ledger = open_ledger(None, budget)
-    return Curator(catalog, dummy_engine(catalog), ledger, check=settings.check, declaring=write_toml)
+    return Curator(catalog, dummy_engine(catalog), ledger, check=settings.check).address(write_toml)
 
 
 def error_of(curator: Curator, question: str, share: Fraction, units: int | None) -> str:

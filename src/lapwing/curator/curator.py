@@ -14,7 +14,7 @@ from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
-from lapwing.curator.missing_facts import Declaring, ask_steward
+from lapwing.curator.missing_facts import Declaring
 from lapwing.curator.pipeline import Pipeline, StatementFinder, parts_request
 from lapwing.curator.planner import Planner
 from lapwing.curator.preview import Preview
@@ -57,19 +57,11 @@ from lapwing.terms import (
 class Curator:
     """Answers questions about private tables within a budget."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        engine: Engine,
-        ledger: Ledger,
-        *,
-        check: Fraction | None = None,
-        declaring: Declaring = ask_steward,
-    ) -> None:
+    def __init__(self, catalog: Catalog, engine: Engine, ledger: Ledger, *, check: Fraction | None = None) -> None:
         self._catalog, self._engine, self._ledger = catalog, engine, ledger
         self._private_data = PrivateData(catalog, engine, ledger)
         self._check = CHECK if check is None else check
-        self._planner = Planner(catalog, ledger, check=self._check, declaring=declaring)
+        self._planner = Planner(catalog, ledger, check=self._check)
         self._statements = StatementFinder(self._planner.read_query)
         self._pipeline = Pipeline(ledger, self._private_data, self._planner, self._statements)
 
@@ -263,12 +255,13 @@ class Curator:
         numbers mean nothing, and every answer says so.
         """
         known = dummy_catalog(self._catalog)
-        ledger, declaring = open_ledger(None, self._ledger.budget), self._planner.declaring
-        return Curator(known, dummy_engine(known), ledger, check=self._check, declaring=declaring)
+        ledger = open_ledger(None, self._ledger.budget)
+        return Curator(known, dummy_engine(known), ledger, check=self._check).address(self._planner.declaring)
 
-    def address_analysts(self) -> None:
-        """From now on refusals speak to analysts, who cannot declare facts themselves."""
-        self._planner.declaring = ask_steward
+    def address(self, declaring: Declaring) -> Self:
+        """Sets how refusals say that facts are missing; by default to analysts, who cannot declare them."""
+        self._planner.declaring = declaring
+        return self
 
     def close(self) -> None:
         self._private_data.close()

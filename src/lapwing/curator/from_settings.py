@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from lapwing.curator import Curator
-from lapwing.curator.missing_facts import Declaring, ask_steward, write_toml
+from lapwing.curator.missing_facts import write_toml
 from lapwing.curator.settings import read_settings
 from lapwing.engines.backends import open_engine
 from lapwing.engines.source import Source
@@ -20,18 +20,13 @@ def load(path: str | Path = "lapwing.toml") -> Curator:
     settings = read_settings(Path(path))
     ledger = open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
     tables = [*settings.tables, *settings.public]
-    return curator_of(tables, ledger, memory=settings.memory, check=settings.check, declaring=write_toml)
+    return curator_of(tables, ledger, memory=settings.memory, check=settings.check).address(write_toml)
 
 
 def curator_of(
-    tables: Sequence[tuple[Table, Source]],
-    ledger: Ledger,
-    *,
-    memory: str | None = None,
-    check: Fraction | None = None,
-    declaring: Declaring = ask_steward,
+    tables: Sequence[tuple[Table, Source]], ledger: Ledger, *, memory: str | None = None, check: Fraction | None = None
 ) -> Curator:
     """A curator on declared tables, whose rows the engine of their sources reads."""
     catalog = Catalog(tuple(table for table, _ in tables))
     engine = open_engine(tables, salt=int.from_bytes(ledger.salt), memory=memory)
-    return Curator(catalog, engine, ledger, check=check, declaring=declaring)
+    return Curator(catalog, engine, ledger, check=check)

@@ -126,7 +126,7 @@ def open_data(
         if known is None and book.note and ledger is None:
             warnings.warn(book.note, TemporaryBudget, stacklevel=2)
         declaring = partial(pass_to_open, by_table=isinstance(data, Mapping))
-        curator = curator_of([*tables, *shared], book, memory=size, check=told, declaring=declaring)
+        curator = curator_of([*tables, *shared], book, memory=size, check=told).address(declaring)
         opened.pop_all()  # from here on the curator closes it
         return curator
 

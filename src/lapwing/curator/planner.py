@@ -27,7 +27,7 @@ from lapwing.answers.stored import decode_check
 from lapwing.answers.warnings import nothing_found
 from lapwing.curator.automatic import NOTHING, Automatic, QuestionReader, least_outline, needs_of, words_needed
 from lapwing.curator.batch import BatchPlan, BatchRequest, split_price
-from lapwing.curator.missing_facts import Declaring, accepts, missing_facts
+from lapwing.curator.missing_facts import Declaring, accepts, ask_steward, missing_facts
 from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, read_check, require_one_price
 from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
@@ -187,9 +187,9 @@ class PlannedBatch:
 class Planner:
     """Plans requests with what the catalog declares and what the ledger has. Everything here raises Refused."""
 
-    def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction, declaring: Declaring) -> None:
+    def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
-        self.declaring = declaring
+        self.declaring: Declaring = ask_steward
         """How refusals say that facts are missing."""
         self.read_query = lru_cache(maxsize=REMEMBERED)(partial(read_query, catalog))
 
@@ -206,32 +206,27 @@ class Planner:
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
+        terms, free = request.terms, self._ledger.total.zero
         if not isinstance(asked, QuestionRequest):
             with self._naming_facts(asked, asked.outline):
-                return self._plan_workload(asked, request)
+                outline = asked.outline(self._catalog)
+                terms.price(self._ledger.budget)  # refused first if none is named, since no precision can be
+                confidence = _confidence(outline.table, terms.confidence)
+                return PlannedRequest(
+                    *self._checked(outline, confidence, terms, terms, request), confidence, None, free
+                )
         read = reader_of(asked.question, request.today)
-        with self._naming_facts(asked, partial(self._outline, read, request.terms.automatic), read):
-            return self._plan_question(asked.question, read, request)
-
-    def _plan_workload(self, asked: WorkloadRequest, request: Request) -> PlannedRequest:
-        terms, outline = request.terms, asked.outline(self._catalog)
-        terms.price(self._ledger.budget)  # refused first if none is named, since no precision can be
-        confidence = _confidence(outline.table, terms.confidence)
-        priced = self._checked(outline, confidence, terms, terms, request)
-        return PlannedRequest(*priced, confidence, None, self._ledger.total.zero)
-
-    def _plan_question(self, asked: Any, read: QuestionReader, request: Request) -> PlannedRequest:
-        terms, free = request.terms, self._ledger.total.zero
-        needs = needs_of(read, self._catalog, terms.automatic)
-        if not needs.many:
-            question = self.read(asked, request.today)
+        with self._naming_facts(asked, partial(self._outline, read, terms.automatic), read):
+            needs = needs_of(read, self._catalog, terms.automatic)
+            if needs.many:
+                stored, budget = partial(stored_results, self._ledger, request), self._ledger.budget
+                search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
+                return self.survey(search, request, free)
+            question = self.read(asked.question, request.today)
             confidence = _confidence(question.table, terms.confidence)
             outline = outline_on_terms(question, terms, confidence)
             priced = self._checked(outline, confidence, terms, terms, request)
             return PlannedRequest(*priced, confidence, question.facts, free)
-        stored, budget = partial(stored_results, self._ledger, request), self._ledger.budget
-        search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
-        return self.survey(search, request, free)
 
     def survey(self, search: Search, request: Request, charged: Cost) -> PlannedRequest:
         """The plan with all that was found by now."""
