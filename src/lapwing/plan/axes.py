@@ -54,7 +54,7 @@ def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Ax
         refuse(
             "keys-not-public",
             f"`{field.name}`",
-            "its values are not public, and a cell that exists only if somebody is in it would expose them.",
+            "its values are not public, and a cell that appears only if someone is in it would expose them.",
             "Name another column",
             f"{'bounds' if field.type.is_number else 'values'} for `{field.name}`",
         )
