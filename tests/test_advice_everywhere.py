@@ -552,8 +552,7 @@ def a_table_that_is_unknown() -> None:
 
 
 def a_schema_that_is_unknown() -> None:
-    advised("Write visits.", usual().preview, "SELECT COUNT(*) AS n FROM clinic.visits", epsilon=1)
-    assert asked(usual(), N) == truth(N)
+    assert asked(usual(), "SELECT COUNT(*) AS n FROM clinic.visits") == truth(N)
     advised(
         "Write clinic.visits.", world(schema="clinic").preview, "SELECT COUNT(*) AS n FROM clinics.visits", epsilon=1
     )

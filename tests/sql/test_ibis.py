@@ -289,7 +289,7 @@ REASONS: dict[str, list[str]] = {
     ],
     "a sample of rows has no known price.": ["sample"],
     "there is no such table.": ["join", "unknown table"],
-    "UNION compares rows of different units, and released numbers cannot be combined.": ["union"],
+    "UNION, EXCEPT and INTERSECT compare rows of different units, and released numbers cannot be combined.": ["union"],
     "table `visits` has no such column.": ["unknown column"],
     "a query inside an expression would read rows without being charged.": ["sub-query"],
     "it uses the protected unit `pid`, so every group would be one person.": [

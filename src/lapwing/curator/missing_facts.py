@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from lapwing.curator.automatic import least_facts
@@ -95,11 +96,8 @@ def pass_to_open(facts: Sequence[MissingFact], *, by_table: bool = False) -> str
     passed: dict[str, Any] = {}
     for fact in facts:
         example = (0, 100) if fact.name == "bounds" else list(fact.example) if fact.field else fact.example
-        names = [fact.name, *([fact.table.name] if by_table else []), *([fact.field.name] if fact.field else [])]
-        inner = passed
-        for name in names[:-1]:
-            inner = inner.setdefault(name, {})
-        inner[names[-1]] = example
+        *outer, last = [fact.name, *([fact.table.name] if by_table else []), *([fact.field.name] if fact.field else [])]
+        reduce(lambda inner, name: inner.setdefault(name, {}), outer, passed)[last] = example
     return f"pass {', '.join(f'{name}={given!r}' for name, given in passed.items())} to lw.open, with your own values."
 
 

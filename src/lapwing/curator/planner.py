@@ -339,11 +339,8 @@ class Planner:
             if error.code == "unbounded-groups" and read is not None and not self._ledger.budget.capacity.delta:
                 error = Refused(*unknown_keys(read(self._catalog)))  # no delta selects groups, however limited
             facts, hint = missing_facts(self._catalog, repr(asked), check), "" if read is None else self._hint(read)
-            declare = self.declaring(facts) if facts else ""
-            if declare and error.undeclared:
-                instead = f"{error.rewrite}, or {declare}"
-            else:
-                instead = f"{error.instead} Also {declare}" if declare else error.instead
+            start = f"{error.rewrite}, or" if facts and error.undeclared else error.instead
+            instead = f"{start}{'' if error.undeclared else ' Also'} {self.declaring(facts)}" if facts else start
             refuse(error.code, error.part, error.why, f"{instead}{hint}")
 
     def _outline(self, read: QuestionReader, automatic: Automatic, catalog: Catalog) -> Outline:
