@@ -235,7 +235,7 @@ def precision_before_the_bounds() -> None:
 def groups_without_a_delta() -> None:
     days = "SELECT code, COUNT(*) AS n FROM visits GROUP BY code"
     before, budget = world(values={"code": None}), Budget(epsilon=HUGE, delta=1e-3)
-    advised('values = ["...", "..."] for `code`', before.preview, days, epsilon=1)
+    advised("or pass values={'code': ['A', 'B']} to lw.open", before.preview, days, epsilon=1)
     assert asked(usual(), days) == truth(days)
     assert world(values={"code": None}, groups_per_unit=2, budget=budget).preview(days, epsilon=1)
 
@@ -247,8 +247,8 @@ def keys_without_a_delta() -> None:
         world(values={"code": None}, groups_per_unit=2),
     )
     for ask in (before.preview, lambda text, epsilon: before.preview_batch({"a": text, "b": N}, epsilon=epsilon)):
-        advised('values = ["...", "..."] for `code`', ask, codes, epsilon=1)
-    advised('values = ["...", "..."] for `code`', make_plan, read_sql(codes, before.catalog), Pure(1))
+        advised("or pass values={'code': ['A', 'B']} to lw.open", ask, codes, epsilon=1)
+    advised("have the steward declare values for `code`", make_plan, read_sql(codes, before.catalog), Pure(1))
     assert asked(usual(), codes) == truth(codes)
 
 
@@ -552,8 +552,7 @@ def a_table_that_is_unknown() -> None:
 
 
 def a_schema_that_is_unknown() -> None:
-    advised("Write visits.", usual().preview, "SELECT COUNT(*) AS n FROM clinic.visits", epsilon=1)
-    assert asked(usual(), N) == truth(N)
+    assert asked(usual(), "SELECT COUNT(*) AS n FROM clinic.visits") == truth(N)
     advised(
         "Write clinic.visits.", world(schema="clinic").preview, "SELECT COUNT(*) AS n FROM clinics.visits", epsilon=1
     )
@@ -565,7 +564,7 @@ def a_schema_that_is_unknown() -> None:
 
 def rows_without_a_limit() -> None:
     before = world(rows_per_unit=None)
-    declared("declare rows_per_unit", "COUNT(*) AS n FROM visits", before=before, after=usual())
+    declared("pass rows_per_unit=5 to lw.open", "COUNT(*) AS n FROM visits", before=before, after=usual())
     people = "SELECT COUNT(DISTINCT pid) AS n FROM visits"
     advised("COUNT(DISTINCT pid)", before.preview, N, epsilon=1)
     assert asked(before, people) == truth(people)
@@ -573,7 +572,7 @@ def rows_without_a_limit() -> None:
 
 def values_without_bounds() -> None:
     after = world(bounds={"loose": (-20, 20)})
-    declared("bounds for `loose`", "SUM(loose) AS s FROM visits", before=usual(), after=after)
+    declared("pass bounds={'loose': (0, 100)} to lw.open", "SUM(loose) AS s FROM visits", before=usual(), after=after)
     rewritten("SUM(CLIP(...", "SUM(loose) AS s FROM visits", "SUM(CLIP(loose, -20, 20)) AS s FROM visits")
 
 
@@ -596,10 +595,10 @@ def an_axis_of_units() -> None:
 
 
 def an_axis_without_facts() -> None:
-    advised("declare bounds = [0, 100] for `loose`", placed().preview_distribution, "loose", epsilon=1)
+    advised("pass bounds={'loose': (0, 100)} to lw.open", placed().preview_distribution, "loose", epsilon=1)
     assert world(bounds={"loose": (0, 100)}, groups_per_unit=1).preview_distribution("loose", epsilon=1)
     bare = world(values={"code": None}, groups_per_unit=1)
-    advised('declare values = ["...", "..."] for `code`', bare.preview_distribution, "code", epsilon=1)
+    advised("pass values={'code': ['A', 'B']} to lw.open", bare.preview_distribution, "code", epsilon=1)
     assert placed().preview_distribution("code", epsilon=1)
 
 
@@ -694,7 +693,7 @@ def groups_of_units() -> None:
 def groups_without_a_limit() -> None:
     names = "SELECT name, COUNT(*) AS n FROM visits GROUP BY name"
     before = world(budget=Budget(epsilon=HUGE, delta=1e-3), values={"name": None})
-    advised("declare groups_per_unit", before.preview, names, epsilon=1)
+    advised("pass groups_per_unit=3 to lw.open", before.preview, names, epsilon=1)
     assert selecting().preview(names, epsilon=1)
     assert asked(usual(), names) == truth(names)
 

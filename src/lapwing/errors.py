@@ -164,12 +164,16 @@ class Refused(LapwingError):
     why: str
     instead: str
 
-    def __init__(self, code: Code, part: str, why: str, instead: str) -> None:
-        super().__init__(code, part, why, instead)
+    def __init__(self, code: Code, part: str, why: str, instead: str, undeclared: str = "") -> None:
+        super().__init__(code, part, why, instead, undeclared)
         self.code, self.part, self.why, self.instead = code, part, why, instead
+        self.rewrite, self.undeclared = instead, undeclared
+        """What to write without these facts, which the steward could declare."""
+        if undeclared:
+            self.instead = f"{instead}, or have the steward declare {undeclared}."
 
     def _message(self) -> str:
-        return f"{self.part}: {self.why} {self.instead} {STAYS if self.charged else NOTHING}"
+        return f"{self.part}: {self.why} {self.instead} {STAYS if self.charged else NOTHING}".replace("\n ", "\n")
 
 
 class PriceChanged(Refused):

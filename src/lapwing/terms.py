@@ -47,8 +47,8 @@ class TermInfo:
 
 TERMS: Mapping[str, TermInfo] = {
     "within": TermInfo("The largest error of counts and sums: 50, or n=50,total=1000.", None, ("--within", "-w")),
-    "epsilon": TermInfo("The price to pay, such as 0.1.", None, ("--epsilon", "-e")),
     "share": TermInfo("The part of the whole budget to pay, such as 0.05.", None, ("--share", "-s")),
+    "epsilon": TermInfo("The price to pay, such as 0.1.", None, ("--epsilon", "-e")),
     "delta": TermInfo("How much delta private key selection may spend."),
     "weights": TermInfo("The weight of each question, in order."),
     "ways": TermInfo("The most columns that are counted together.", 2),
@@ -66,11 +66,11 @@ TERMS: Mapping[str, TermInfo] = {
     "bounds": TermInfo('"auto" finds missing column bounds privately.'),
     "limits": TermInfo('"auto" finds limits per unit privately.'),
     "find_share": TermInfo("The share of the price spent on finding bounds and limits.", SEARCH_SHARE),
-    "check": TermInfo("The share of the price that tells how much limits cut; 0 for none."),
+    "check": TermInfo("Share of the price that reports how many units exceed limits; 0 skips it."),
     "refresh": TermInfo("Pay for a new answer even if one is stored.", False),
     "combine": TermInfo("Combine the new answer of `refresh` with the stored ones.", False),
-    "anyway": TermInfo("Ask even if the answer would say nothing.", False),
-    "analyst": TermInfo("Who asks.", STEWARD, ("--as",)),
+    "anyway": TermInfo("Ask even if the answer carries no information.", False),
+    "analyst": TermInfo("Name of the analyst.", STEWARD, ("--as",)),
     "key": TermInfo("Make a retry safe: the same key never pays twice."),
 }
 """In the order in which signatures and help show them."""

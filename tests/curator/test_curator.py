@@ -480,11 +480,11 @@ def test_advice_about_keys_names_the_columns_and_works() -> None:
     frame = pa.table({"p": [1], "town": ["a"], "seen": ["2020-01-05"]})
     facts: dict[str, Any] = {"unit": "p", "rows_per_unit": 1, "groups_per_unit": 1, "budget": Budget(epsilon=1)}
     shouted = "SELECT UPPER(town) AS t, COUNT(*) AS n FROM data GROUP BY t"
-    with pytest.raises(Refused, match=r"GROUP BY an expression: .* values = \[.*\] for `town`; .* selects them. Noth"):
+    with pytest.raises(Refused, match=r"GROUP BY an expression: .* selects them, or pass values=\{'town': \[.*\]\} to"):
         open_data(frame, **facts).preview(shouted, epsilon=0.1)
     assert open_data(frame, values={"town": ["a"]}, **facts).preview(shouted, epsilon=0.1)
     years = "SELECT {} AS y, COUNT(*) AS n FROM data GROUP BY y"
-    with pytest.raises(Refused, match=r"for `seen`; .* Or clip it to a range: CLIP\(..., low, high\)"):
+    with pytest.raises(Refused, match=r"Clip it to a range: CLIP\(..., low, high\)"):
         open_data(frame, types={"seen": "date"}, **facts).preview(years.format("YEAR(seen)"), epsilon=0.1)
     clipped = years.format("CLIP(YEAR(seen), 2019, 2023)")
     assert open_data(frame, types={"seen": "date"}, **facts).preview(clipped, epsilon=0.1)

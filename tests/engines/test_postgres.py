@@ -99,6 +99,7 @@ def test_python_opens_a_table_of_a_server(host: PostgresHost, tmp_path: Path) ->
         frame = curator.sql(COUNT, epsilon=90).to_pandas()
         assert [abs(n - 300) < 20 for n in frame["n"]] == [True, True]
         assert curator.sql("SELECT SUM(cost) AS s FROM visits WHERE YEAR(day) > 1900", epsilon=1)
+        assert curator.preview("SELECT COUNT(DISTINCT visits.pid) AS n FROM clinic.visits", epsilon=1)
     with pytest.raises(Misconfigured, match="Say where their ledger is"):
         lw.open(place(host), table="clinic.visits", unit="pid", budget=lw.Budget(epsilon=1))
 
@@ -115,7 +116,7 @@ def test_init_drafts_a_table_of_a_server(host: PostgresHost, tmp_path: Path) -> 
     file = tmp_path / "lapwing.toml"
     file.write_text(text)
     with load(file) as curator:
-        assert len(curator.sql("SELECT COUNT(DISTINCT pid) AS n FROM visits", epsilon=0.5)) == 1
+        assert len(curator.sql("SELECT COUNT(DISTINCT pid) AS n FROM clinic.visits", epsilon=0.5)) == 1
     with pytest.raises(Misconfigured, match="are left out: cast them in a view"):
         draft_served(plain, "clinic.visits", "note", Decimal(1), Decimal(0))
     with pytest.raises(Misconfigured, match="holds a password"):

@@ -36,7 +36,7 @@ def test_values_print_as_people_write_them(value: object, text: str) -> None:
 
 
 def test_a_belief_prints_as_percentages() -> None:
-    said = "A belief of 50 % before becomes between 26.89 % and 73.11 % after, whatever the answer is."
+    said = "A belief of 50% becomes 26.89% to 73.11%, whatever the answer."
     assert repr(lw.posterior(0.5, 1)) == said
     assert lw.posterior(0.5, 1).low < Fraction(269, 1000)
 

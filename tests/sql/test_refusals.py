@@ -113,7 +113,7 @@ G19 = [
     "SELECT COUNT(*) FROM visits AS v(a, b)",
     "SELECT COUNT(*) FROM visits AT (VERSION => 3)",
     "SELECT COUNT(*) FROM visits@1",
-    "SELECT COUNT(*) FROM dbo.visits",
+    "SELECT COUNT(*) FROM other.dbo.visits",
     "SELECT w.age, COUNT(*) FROM visits GROUP BY w.age",
     "SELECT COUNT(*) FROM visits PIVOT (COUNT(*) FOR sex IN ('F'))",
     "PIVOT visits ON sex USING COUNT(*)",

@@ -75,7 +75,7 @@ def _noting(make: Callable[..., None], made: list[tuple[str, str]]) -> Callable[
         while frame is not None and Path(frame.f_code.co_filename).name in ("refusal.py", "errors.py", "contextlib.py"):
             frame = frame.f_back
         if frame is not None and HOME in Path(frame.f_code.co_filename).parents:
-            made.append((_place(frame), self.instead))
+            made.append((_place(frame), getattr(self, "rewrite", self.instead)))
 
     return noted
 

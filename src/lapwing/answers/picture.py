@@ -103,7 +103,7 @@ def arrange(table: AnswerTable) -> Picture:
     if shape is Shape.BARS and len(along.different) > MOST_BARS:
         notes.append(f"the first {MOST_BARS} of {len(along.different):,} groups")
     if shape is Shape.LINES:
-        notes += ["NULL has no place on the axis and is left out"] if None in along.values else []
+        notes += ["NULL is not shown"] if None in along.values else []
         notes += ["drawn at the middle of each cell"] if along.ends else []
         notes += ["a line breaks where a group is not shown"] if along.step is not None else []
     by = f" by {', '.join(key.name for key in keys)}" if keys else ""

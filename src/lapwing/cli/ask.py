@@ -121,7 +121,7 @@ def marginals(
     file: FileOption = DEFAULT,
     **terms: Any,
 ) -> None:
-    """Count the rows over every set of up to so many columns, consistent with each other, at one price."""
+    """Count the rows over every set of up to N columns, consistent with each other, at one price."""
     from lapwing.curator.request import MarginalsRequest, cells_of, make_request
 
     check_formats(as_json, as_csv)

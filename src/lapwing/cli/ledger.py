@@ -51,7 +51,7 @@ def verify(against: AgainstOption = None, file: FileOption = DEFAULT, as_json: J
 
 @app.command("accept")
 def accept(against: AgainstOption = None, file: FileOption = DEFAULT, as_json: JsonOption = False) -> None:
-    """Go on with a ledger whose database server changed, if no charge is missing; exit code 1 if one is."""
+    """Accept a ledger after its database server changed, if no charge is missing; exit code 1 if one is."""
     from lapwing.curator.settings import read_settings
     from lapwing.ledger import accept_ledger, read_head
 

@@ -22,7 +22,6 @@ from lapwing.cli.ledger import app as ledger_app
 from lapwing.cli.options import (
     DEFAULT,
     OPENED,
-    ExplainOption,
     FileOption,
     JsonOption,
     ledger_at,
@@ -265,7 +264,11 @@ for command in (check, plan):
 
 
 @app.command()
-def budget(file: FileOption = DEFAULT, as_json: JsonOption = False, explain: ExplainOption = False) -> None:
+def budget(
+    file: FileOption = DEFAULT,
+    as_json: JsonOption = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Also show the details.")] = False,
+) -> None:
     """Show what was spent and what is left."""
     from lapwing.privacy.filter import Statement
 

@@ -86,11 +86,13 @@ def made_up(settings: Settings, budget: Budget) -> Curator:
     """A curator with these facts and another budget, on made-up rows."""
     from lapwing.curator import Curator
     from lapwing.curator.dummy import dummy_catalog, dummy_engine
+    from lapwing.curator.missing_facts import write_toml
     from lapwing.expressions.table import Catalog
     from lapwing.ledger import open_ledger
 
     catalog = dummy_catalog(Catalog(tuple(table for table, _ in (*settings.tables, *settings.public))))
-    return Curator(catalog, dummy_engine(catalog), open_ledger(None, budget), check=settings.check)
+    ledger = open_ledger(None, budget)
+    return Curator(catalog, dummy_engine(catalog), ledger, check=settings.check).address(write_toml)
 
 
 def error_of(curator: Curator, question: str, share: Fraction, units: int | None) -> str:

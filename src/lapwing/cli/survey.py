@@ -238,7 +238,7 @@ def _links(survey_app: SurveyApp, where: Listening) -> dict[str, Any]:
 
 def _words(links: dict[str, Any], where: Listening, more: list[str]) -> str:
     scripts = [f"          {hashes['sha256']}  {name}" for name, hashes in links["scripts"].items()]
-    secret = "  (for who has this link)" if "?key=" in links["results"] else "  (public)"
+    secret = "  (anyone with this link)" if "?key=" in links["results"] else "  (public)"
     lines = [
         f"Form:     {links['form']}",
         f"Results:  {links['results']}{secret}",

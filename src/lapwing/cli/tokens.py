@@ -80,7 +80,7 @@ def revoke(
     file: FileOption = DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """End a token for ever. It is refused from the next request on."""
+    """Revoke a token permanently. It is refused from the next request on."""
     ended = _book(file).revoke(which)
     words = ", ".join(f"{token.id} of {token.name}" for token in ended)
     show([asdict(token) for token in ended], as_json, f"Revoked {words}.")

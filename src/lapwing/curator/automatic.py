@@ -20,7 +20,7 @@ from lapwing.expressions.table import Catalog, Limit, Table
 from lapwing.expressions.types import Interval
 from lapwing.numbers import Number, inside_unit
 from lapwing.plan.bounds_search import BoundsOf, LimitOf, SearchResult, Target
-from lapwing.plan.plan import make_outline
+from lapwing.plan.plan import Outline, make_outline
 from lapwing.plan.question import Question
 from lapwing.sql.relation import substitute
 from lapwing.terms import SEARCH_SHARE
@@ -83,36 +83,46 @@ def needs_of(read: QuestionReader, catalog: Catalog, automatic: Automatic) -> Ne
     if widest.table.source is None:
         columns = _needed_here(widest, columns, automatic)
     else:
-        columns = _needed(columns, lambda kept: _is_read(read, catalog, kept, automatic))
+        columns = least_facts(columns, lambda kept: _is_read(read, catalog, kept, automatic))
     question = read(_declaring(catalog, [(column, column.widest) for column in columns]))
     return Needs(columns, _limits(question, automatic), question)
 
 
-def words_needed(read: QuestionReader, catalog: Catalog) -> list[str]:
+def words_needed(read: QuestionReader, catalog: Catalog, *, delta: bool) -> list[str]:
     """Which of bounds and limits must be found, if all may be; raises Refused if the question is refused even so.
+    None if its keys need a delta, and the budget has none.
 
     The question is read twice, however many columns there are.
     """
     automatic = Automatic(bounds=True, limits=True)
     widest = _widest(read, catalog, _candidates(catalog, automatic), automatic)
+    if not delta and make_outline(_least(widest, automatic)).domain is None:
+        return []
     bounds = [] if _is_read(read, catalog, (), automatic) else ["bounds"]
     return bounds + (["limits"] if _limits(widest, automatic) else [])
 
 
-def _needed(
-    columns: tuple[T, ...], accepted: Callable[[tuple[T, ...]], bool], kept: tuple[T, ...] = ()
+def least_facts(
+    facts: tuple[T, ...], accepted: Callable[[tuple[T, ...]], bool], kept: tuple[T, ...] = ()
 ) -> tuple[T, ...]:
-    """The columns that are left if each is left out in turn, unless the question is refused without it.
+    """The facts that are left if each is left out in turn, unless the question is refused without it.
 
-    More bounds never refuse a question, so those that can be left out together are; others are halved.
+    More facts never refuse a question, so those that can be left out together are; others are halved.
     """
-    if not columns or accepted(kept):
+    if not facts or accepted(kept):
         return ()
-    if len(columns) == 1:
-        return columns
-    half = len(columns) // 2
-    first = _needed(columns[:half], accepted, kept + columns[half:])
-    return first + _needed(columns[half:], accepted, kept + first)
+    if len(facts) == 1:
+        return facts
+    half = len(facts) // 2
+    first = least_facts(facts[:half], accepted, kept + facts[half:])
+    return first + least_facts(facts[half:], accepted, kept + first)
+
+
+def least_outline(read: QuestionReader, catalog: Catalog, automatic: Automatic) -> Outline:
+    """The outline if whatever may be found is found; raises Refused if the question is refused even so."""
+    needs = needs_of(read, catalog, automatic)
+    question = read(catalog) if needs.widest is None else needs.widest
+    return make_outline(_with_limits(question, dict.fromkeys(needs.limits, 1)))
 
 
 def _needed_here(question: Question, columns: tuple[BoundsOf, ...], automatic: Automatic) -> tuple[BoundsOf, ...]:
@@ -124,7 +134,7 @@ def _needed_here(question: Question, columns: tuple[BoundsOf, ...], automatic: A
         arguments = [argument for aggregate in aggregates for argument in aggregate.arguments] or question.keys
         read = {leaf.name for argument in arguments for leaf in walk(argument) if isinstance(leaf, Column)}
         own = tuple(sorted(read & places.keys(), key=places.__getitem__))
-        needed.update(_needed(own, partial(_is_accepted, replace(asked, aggregates=aggregates), own)))
+        needed.update(least_facts(own, partial(_is_accepted, replace(asked, aggregates=aggregates), own)))
     return tuple(column for column in columns if column.field.name in needed)
 
 

@@ -14,6 +14,7 @@ from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.batch_answer import Batch, BatchPreview, preview_of
 from lapwing.curator.description import Description
 from lapwing.curator.dummy import dummy_catalog, dummy_engine
+from lapwing.curator.missing_facts import Declaring
 from lapwing.curator.pipeline import Pipeline, parts_request
 from lapwing.curator.planner import Planner, confidence_of
 from lapwing.curator.preview import Preview
@@ -254,7 +255,13 @@ class Curator:
         numbers mean nothing, and every answer says so.
         """
         known = dummy_catalog(self._catalog)
-        return Curator(known, dummy_engine(known), open_ledger(None, self._ledger.budget), check=self._check)
+        ledger = open_ledger(None, self._ledger.budget)
+        return Curator(known, dummy_engine(known), ledger, check=self._check).address(self._planner.declaring)
+
+    def address(self, declaring: Declaring) -> Self:
+        """Sets how refusals say that facts are missing; by default to analysts, who cannot declare them."""
+        self._planner.declaring = declaring
+        return self
 
     def close(self) -> None:
         self._private_data.close()

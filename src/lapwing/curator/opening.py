@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lapwing.curator import Curator
 from lapwing.curator.declared_table import TableFacts, declare_table, read_facts
+from lapwing.curator.missing_facts import pass_to_open, write_toml
 from lapwing.curator.pricing import read_check
 from lapwing.curator.settings import read_memory, read_settings, read_type, witnesses_of
 from lapwing.engines.backends import local_source, open_engine
@@ -26,6 +28,7 @@ from lapwing.engines.source import (
     SparkFrame,
     SparkTable,
     read_source,
+    schema_of,
     spark_frame,
 )
 from lapwing.engines.spark_session import is_spark_address
@@ -110,14 +113,20 @@ def open_data(
         if has_ledger(place):
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
         tables = [
-            (replace(declare_table(title, source, facts[title], confidence, known), schema=schema), source)
+            (
+                replace(
+                    declare_table(title, source, facts[title], confidence, known), schema=schema or schema_of(source)
+                ),
+                source,
+            )
             for title, source in sources.items()
         ]
         shared = _public(public, public_keys, public_types)
         book = opened.enter_context(open_ledger(place, budget, witness=witnesses)) if known is None else known
         if known is None and book.note and ledger is None:
             warnings.warn(book.note, TemporaryBudget, stacklevel=2)
-        curator = curator_of([*tables, *shared], book, memory=size, check=check_share)
+        declaring = partial(pass_to_open, by_table=isinstance(data, Mapping))
+        curator = curator_of([*tables, *shared], book, memory=size, check=check_share).address(declaring)
         opened.pop_all()  # from here on the curator closes it
         return curator
 
@@ -226,7 +235,8 @@ def load(path: str | Path = "lapwing.toml") -> Curator:
     """Opens a curator as declared in a steward's file."""
     settings = read_settings(Path(path))
     ledger = open_ledger(settings.ledger, settings.budget, witness=settings.witnesses)
-    return curator_of([*settings.tables, *settings.public], ledger, memory=settings.memory, check=settings.check)
+    tables = [*settings.tables, *settings.public]
+    return curator_of(tables, ledger, memory=settings.memory, check=settings.check).address(write_toml)
 
 
 def curator_of(

@@ -12,7 +12,8 @@ Checked by: tests/curator/test_check_price.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
@@ -21,8 +22,9 @@ from typing import Any
 
 from lapwing.answers.stored import decode_check
 from lapwing.answers.warnings import nothing_found
-from lapwing.curator.automatic import QuestionReader, is_refused, needs_of, words_needed
+from lapwing.curator.automatic import NOTHING, Automatic, QuestionReader, least_outline, needs_of, words_needed
 from lapwing.curator.batch import BatchPlan, BatchRequest, merge, split_price
+from lapwing.curator.missing_facts import Declaring, accepts, ask_steward, missing_facts
 from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, read_check, require_one_price
 from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
@@ -168,6 +170,8 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
+        self.declaring: Declaring = ask_steward
+        """How refusals say that facts are missing."""
         self._read_query = lru_cache(maxsize=REMEMBERED)(partial(read_query, catalog))
         self._searches = any(table.auto or any(field.auto for field in table.fields) for table in catalog.tables)
         """Whether the steward lets bounds or limits be found."""
@@ -196,19 +200,25 @@ class Planner:
         terms, budget = request.terms, self._ledger.budget
         free = budget.capacity.zero
         if not isinstance(asked, QuestionRequest):
-            outline = asked.outline(self._catalog)
-            terms.price(budget)  # refused first if none is named, since no precision can be
-            confidence = confidence_of(outline.table, terms.confidence)
-            return PlannedRequest(*self._checked(outline, confidence, terms, terms, request), confidence, None, free)
-        if not self._searches and not terms.automatic.bounds and not terms.automatic.limits:
-            return self._plan_or_hint(asked.question, request, free)
+            with self._naming_facts(asked, asked.outline):
+                outline = asked.outline(self._catalog)
+                terms.price(budget)  # refused first if none is named, since no precision can be
+                confidence = confidence_of(outline.table, terms.confidence)
+                priced = self._checked(outline, confidence, terms, terms, request)
+                return PlannedRequest(*priced, confidence, None, free)
         read = reader_of(asked.question, request.today)
-        needs = needs_of(read, self._catalog, terms.automatic)
-        if not needs.many:
-            return self._plan_or_hint(asked.question, request, free)
-        stored = partial(stored_results, self._ledger, request)
-        search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
-        return self.survey(search, request, free)
+        with self._naming_facts(asked, partial(self._outline, read, terms.automatic), read):
+            if self._searches or terms.automatic.bounds or terms.automatic.limits:
+                needs = needs_of(read, self._catalog, terms.automatic)
+                if needs.many:
+                    stored = partial(stored_results, self._ledger, request)
+                    search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
+                    return self.survey(search, request, free)
+            question = self.read(asked.question, request.today)
+            confidence = confidence_of(question.table, terms.confidence)
+            outline = outline_on_terms(question, terms, confidence)
+            priced = self._checked(outline, confidence, terms, terms, request)
+            return PlannedRequest(*priced, confidence, question.facts, free)
 
     def survey(self, search: Search, request: Request, charged: Cost) -> PlannedRequest:
         """The plan with the results of all searches by now."""
@@ -224,6 +234,11 @@ class Planner:
 
     def plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         """The plans of a batch, with its price split, and one check for each list of rows and keys."""
+        reads = [reader_of(question, request.today) for question in asked.questions]
+        with self._naming_facts(asked, lambda catalog: [self._outline(read, NOTHING, catalog) for read in reads]):
+            return self._plan_batch(asked, request)
+
+    def _plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         terms, budget = request.terms, self._ledger.budget
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
@@ -293,26 +308,34 @@ class Planner:
     def check_share(self, terms: Terms) -> Fraction:
         return self._check if terms.check is None else read_check(terms.check)
 
-    def _plan_or_hint(self, asked: Any, request: Request, free: Cost) -> PlannedRequest:
-        """The plan; a refusal says so if bounds or limits that can be found are all that is missing."""
-        question, terms = None, request.terms
+    @contextmanager
+    def _naming_facts(
+        self, asked: object, check: Callable[[Catalog], object], read: QuestionReader | None = None
+    ) -> Iterator[None]:
+        """Inside, a refusal names all facts that are missing, and what finds them. `check` refuses a catalog."""
         try:
-            question = self.read(asked, request.today)
-            confidence = confidence_of(question.table, terms.confidence)
-            outline = outline_on_terms(question, terms, confidence)
-            priced = self._checked(outline, confidence, terms, terms, request)
-            return PlannedRequest(*priced, confidence, question.facts, free)
+            yield
         except Refused as error:
-            if error.code == "unbounded-groups" and question is not None and not self._ledger.budget.capacity.delta:
-                refuse(*unknown_keys(question))  # a limit on groups would not help: no delta selects them
-            findable = question is None or is_refused(question)
-            hint = self._hint(reader_of(asked, request.today)) if findable else ""
-            refuse(error.code, error.part, error.why, f"{error.instead}{hint}")
+            if accepts(check, self._catalog):
+                raise  # it is refused for its terms
+            if error.code == "unbounded-groups" and read is not None and not self._ledger.budget.capacity.delta:
+                error = Refused(*unknown_keys(read(self._catalog)))  # no delta selects groups, however limited
+            facts, hint = missing_facts(self._catalog, repr(asked), check), "" if read is None else self._hint(read)
+            start = f"{error.rewrite}, or" if facts and error.undeclared else error.instead
+            instead = f"{start}{'' if error.undeclared else ' Also'} {self.declaring(facts)}" if facts else start
+            refuse(error.code, error.part, error.why, f"{instead}{hint}")
+
+    def _outline(self, read: QuestionReader, automatic: Automatic, catalog: Catalog) -> Outline:
+        """The outline of a question with these facts; refused if there is none, or if its keys need a delta."""
+        outline = least_outline(read, catalog, automatic)
+        if outline.domain is None and not self._ledger.budget.capacity.delta:
+            refuse(*unknown_keys(outline.question))
+        return outline
 
     def _hint(self, read: QuestionReader) -> str:
         """What finds all that is missing, if something does."""
         try:
-            words = words_needed(read, self._catalog)
+            words = words_needed(read, self._catalog, delta=bool(self._ledger.budget.capacity.delta))
         except Refused:
             return ""
         asked = " and ".join(f'{word}="auto"' for word in words)

@@ -35,7 +35,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -47,7 +47,7 @@ from lapwing.curator.automatic import AUTO
 from lapwing.curator.pricing import read_check
 from lapwing.engines.backends import local_source
 from lapwing.engines.public import read_public
-from lapwing.engines.source import FileSource, LocalSource, Source, read_source
+from lapwing.engines.source import FileSource, LocalSource, Source, read_source, schema_of
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.expressions.refusal import nearest
 from lapwing.expressions.table import Catalog, Field, Limit, Table, unit_advice
@@ -220,7 +220,8 @@ class _Reader:
                 answer_time=self._answer_time(name, found) if "answer_time" in found else None,
             ),
         )
-        return table, self._source(found, at)
+        source = self._source(found, at)
+        return replace(table, schema=table.schema or schema_of(source)), source
 
     def _public(self, name: str, found: Mapping[str, Any]) -> tuple[Table, LocalSource]:
         at = f"public.{name}."

@@ -100,6 +100,11 @@ Source = LocalSource | ServedSource
 """Which engine reads it says engines/backends.py."""
 
 
+def schema_of(source: Source) -> str | None:
+    """The schema that may stand before the name of its table in questions."""
+    return source.schema if isinstance(source, PostgresTable) else None
+
+
 def read_source(place: str, table: str | None = None, folder: Path | None = None, *, public: bool = False) -> Source:
     """The source with this address or path, from this folder on; `public` if others read the address too."""
     if is_postgres(place):

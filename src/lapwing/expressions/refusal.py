@@ -13,9 +13,10 @@ from lapwing.errors import Code, Misconfigured, Refused
 _LOG = logging.getLogger("lapwing.engine")
 
 
-def refuse(code: Code, part: str, why: str, instead: str) -> NoReturn:
-    """Refuses a question: with a code, the part, the reason, and what to write instead."""
-    _raise_alone(Refused(code, part, why, instead))
+def refuse(code: Code, part: str, why: str, instead: str, undeclared: str = "") -> NoReturn:
+    """Refuses a question: with a code, the part, the reason, and what to write instead or, if it is for want of facts,
+    to declare."""
+    _raise_alone(Refused(code, part, why, instead, undeclared))
 
 
 def _raise_alone(error: Exception) -> NoReturn:
@@ -41,7 +42,7 @@ def inside(place: str) -> Iterator[None]:
     try:
         yield
     except Refused as error:
-        refuse(error.code, f"{place}, {error.part}", error.why, error.instead)
+        refuse(error.code, f"{place}, {error.part}", error.why, error.rewrite, error.undeclared)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

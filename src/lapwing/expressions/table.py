@@ -148,7 +148,7 @@ class Table:
     auto: frozenset[Limit] = field(default=frozenset(), repr=False)
     """Limits that questions search for privately, for a share of their price."""
     schema: str | None = field(default=None, compare=False, repr=False)
-    """What questions may write before its name, besides main and public. A word, no fact about the rows."""
+    """What questions may write before its name, besides main and public; None for any word. No fact about the rows."""
     dummy: bool = field(default=False, compare=False, repr=False)
     """True if its rows are made up, to try questions on. Every answer says so."""
     answer_time: float | None = field(default=None, compare=False, repr=False)
@@ -207,14 +207,13 @@ class Table:
         )
 
     def check_schema(self, written: str) -> None:
-        """Refuses a schema before the name that is neither declared nor a usual one."""
-        if written.lower() not in (*USUAL_SCHEMAS, (self.schema or "").lower()):
-            known = f"`{self.schema}`" if self.schema else "no schema"
+        """Refuses a schema before the name that is neither the declared nor a usual one. Undeclared, it may be any."""
+        if self.schema and written.lower() not in (*USUAL_SCHEMAS, self.schema.lower()):
             refuse(
                 "unknown-table",
                 f"schema `{written}`",
-                f"table `{self.name}` is declared with {known}.",
-                f"Write {f'{self.schema}.' if self.schema else ''}{self.name}.",
+                f"table `{self.name}` is declared with `{self.schema}`.",
+                f"Write {self.schema}.{self.name}.",
             )
 
 

@@ -207,8 +207,8 @@ _LAST_LOW, _LAST_HIGH = (*(3,) * 9, 2), (*(2,) * 9, 3)
 _KEYS = {"Emma": 5, "Noah": 3}
 
 BROKEN = (
-    Specimen("float Laplace", "the doubles tell the value (A1, A3)", add_float_laplace, 0.0, 1.0, 20_000),
-    Specimen("Box-Muller Gaussian", "the doubles tell the value (A2)", add_box_muller, 0.0, 1.0, 20_000, delta=1e-5),
+    Specimen("float Laplace", "the low bits reveal the value (A1, A3)", add_float_laplace, 0.0, 1.0, 20_000),
+    Specimen("Box-Muller Gaussian", "the low bits reveal the value (A2)", add_box_muller, 0.0, 1.0, 20_000, delta=1e-5),
     Specimen("Gaussian with sigma = 1 / epsilon", "no Laplace noise", add_narrow_gaussian, 0, 1, 10_000, delta=1e-5),
     Specimen("half the noise", "noise miscalibrated: 2 epsilon", add_noise(0.5), 0, 1, 10_000),
     Specimen("three rows, sensitivity one", "sensitivity miscalibrated: 3 epsilon", add_noise(1), 0, 3, 1_000),

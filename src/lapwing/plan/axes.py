@@ -47,9 +47,9 @@ def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Ax
     if field.type is Type.BOOLEAN:
         return Axis(field.name, field.type, column, (False, True))
     if field.bounds is None:
-        why = "its values are not public, and a cell that exists only if somebody is in it would expose them."
-        instead = f"Have the steward declare {_missing(field)} for `{field.name}`."
-        refuse("keys-not-public", f"`{field.name}`", why, instead)
+        why = "its values are not public, and a cell that appears only if someone is in it would expose them."
+        undeclared = f"{'bounds' if field.type.is_number else 'values'} for `{field.name}`"
+        refuse("keys-not-public", f"`{field.name}`", why, "Name another column", undeclared)
     if field.type is Type.INTEGER:
         return _of_integers(field, column, field.bounds, cells, default)
     return _of_reals(field, column, field.bounds, _read_cells(default if cells is None else cells))
@@ -61,10 +61,6 @@ def require_cut(axis: Axis) -> None:
         kind = "truth" if axis.type is Type.BOOLEAN else "declared"
         why = f"the {kind} values of `{axis.name}` are its cells."
         refuse("wrong-argument", "`cells`", why, f"Pass none for `{axis.name}`.")
-
-
-def _missing(field: Field) -> str:
-    return "bounds = [0, 100]" if field.type.is_number else 'values = ["...", "..."]'
 
 
 def _of_integers(field: Field, column: Column, bounds: Interval, cells: int | None, default: int) -> Axis:

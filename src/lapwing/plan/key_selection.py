@@ -1,6 +1,6 @@
 """Keys whose values are not public: which of those that occur may be shown.
 
-A group appears only if somebody is in it, so the list of groups is private itself. It is released by a mechanism that
+A group appears only if someone is in it, so the list of groups is private itself. It is released by a mechanism that
 counts distinct units (mechanisms/keys*.py) and takes a delta. Every unit is held to groups_per_unit groups before
 (query.py), and the same groups of a unit serve the selection and every measure, so their losses add and no more.
 """

@@ -375,8 +375,8 @@ def row_limit(table: Table, aggregate: Aggregate) -> int:
     """How many rows of a unit count in a group; refused if there is no limit."""
     if table.row_limit is None:
         why = "one unit may have any number of rows here, so one unit could change the answer by any amount."
-        instead = f"Ask for {units_text(table.unit)}, or have the steward declare rows_per_unit for `{table.name}`."
-        refuse("unbounded-rows", aggregate.words(), why, instead)
+        instead = f"Ask for {units_text(table.unit)}"
+        refuse("unbounded-rows", aggregate.words(), why, instead, f"rows_per_unit for `{table.name}`")
     return table.row_limit
 
 
@@ -390,8 +390,8 @@ def bounds_for(aggregate: Aggregate, argument: Expression) -> Interval:
             "unbounded-value",
             aggregate.words(),
             "one row could hold a number of any size.",
-            f"Clip it: {aggregate.function}(CLIP(..., 0, 100)), or have the steward declare bounds"
-            f"{f' for {names}' if names else ''}, for example bounds = [0, 100].",
+            f"Clip it: {aggregate.function}(CLIP(..., 0, 100))",
+            f"bounds for {names}" if names else "bounds",
         )
     return bounds
 

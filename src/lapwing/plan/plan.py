@@ -267,26 +267,25 @@ def priced(outline: Outline, prices: Prices) -> Plan:
 _DAYS = (Type.DATE, Type.TIMESTAMP)
 
 
-def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
+def unknown_keys(question: Question) -> tuple[Code, str, str, str, str]:
     """The refusal of keys that are not public where no delta can be spent."""
     public = public_groups(question.keys, question.table).values
     key = next(key for key, values in zip(question.keys, public, strict=True) if values is None)
     names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
-    clip = (
-        ""
-        if isinstance(key, Column) or key.type is not Type.INTEGER
-        else " Or clip it to a range: CLIP(..., low, high)."
-    )
     day = next((part for part in walk(key) if isinstance(part, Column) and part.type in _DAYS), None)
-    known = f'Have the steward declare values = ["...", "..."] for {names}'
-    if day is not None and not clip:
+    rewrite, undeclared = "Use a budget with a delta, which selects them", f"values for {names}"
+    if not isinstance(key, Column) and key.type is Type.INTEGER:
+        rewrite = f"Clip it to a range: CLIP(..., low, high). {rewrite}"
+    elif day is not None:
         written = name_text(day.name)
-        known = f"For coarser groups, use MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
+        coarser = f"MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
+        rewrite, undeclared = f"For coarser groups, use {coarser}; or a budget with a delta selects them.", ""
     return (
         "keys-not-public",
         f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
-        "its values are not public, and a value that appears only if somebody is there would expose them.",
-        f"{known}; or a budget with a delta selects them.{clip}",
+        "its values are not public, and a group that appears only if someone is in it would expose them.",
+        rewrite,
+        undeclared,
     )
 
 
@@ -363,8 +362,8 @@ def _groups_per_unit(table: Table, group_count: int | None) -> tuple[int, bool]:
         return 1, False
     if table.groups_per_unit is None and group_count is None:
         why = "one unit could be in any number of groups, and the groups are not public."
-        instead = f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys."
-        refuse("unbounded-groups", "GROUP BY", why, instead)
+        instead = "Group by columns whose values are declared"
+        refuse("unbounded-groups", "GROUP BY", why, instead, f"groups_per_unit for `{table.name}`")
     if group_count is None:
         return table.groups_per_unit or 1, True
     groups = group_count if table.groups_per_unit is None else min(group_count, table.groups_per_unit)

@@ -35,8 +35,8 @@ class Belief:
 
     def __str__(self) -> str:
         prior, low, high = _percent(self.prior, up=False), _percent(self.low, up=False), _percent(self.high, up=True)
-        when = f"except with probability {at_most_text(self.outside)}" if self.outside else "whatever the answer is"
-        return f"A belief of {prior} before becomes between {low} and {high} after, {when}."
+        when = f"except with probability {at_most_text(self.outside)}" if self.outside else "whatever the answer"
+        return f"A belief of {prior} becomes {low} to {high}, {when}."
 
     __repr__ = __str__
 
@@ -93,4 +93,4 @@ def _percent(share: Fraction, *, up: bool) -> str:
     places = next((p for p in range(2, _MOST_PLACES) if not rest or rest * 10**p >= 10), _MOST_PLACES)
     scaled = share * 100 * 10**places
     ticks = -(-scaled.numerator // scaled.denominator) if up else scaled.numerator // scaled.denominator
-    return f"{Decimal(ticks).scaleb(-places).normalize():f} %"
+    return f"{Decimal(ticks).scaleb(-places).normalize():f}%"

@@ -112,32 +112,26 @@ def complete(schema: dict[str, Any], open_paths: set[str]) -> dict[str, Any]:
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;"
     "background:#fff}code,pre{font-family:ui-monospace,monospace;background:#f2f2f2;padding:.1em .3em}"
-    "dt{margin-top:1rem;font-weight:600}@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}"
-    "code,pre{background:#2a2a2a}a{color:#8ab4f8}}"
+    "td{padding:.1em .6em .1em 0;vertical-align:top}td code{white-space:nowrap}"
+    "@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}code,pre{background:#2a2a2a}a{color:#8ab4f8}}"
 )
 _START = (
     "<p>Ask questions about private data in SQL, and get answers that protect everyone in it. Send your token as "
-    "<code>Authorization: Bearer lw_...</code>. A preview is free; an answer is charged before any row is read. The "
-    'description for programs is <a href="/v1/openapi.json">/v1/openapi.json</a>.</p>'
+    "<code>Authorization: Bearer lw_...</code>. Previews are free. "
+    '<a href="/v1/openapi.json">/v1/openapi.json</a> describes every address.</p>'
 )
 
 
 def start_page(described: dict[str, Any]) -> str:
-    """Every address, with what it does, what it takes and what can go wrong."""
-    listed = []
-    for path, operations in described["paths"].items():
-        for method, operation in operations.items():
-            fields = _fields(operation, described)
-            taken = f" Takes {', '.join(f'<code>{escape(name)}</code>' for name in fields)}." if fields else ""
-            statuses = ", ".join(sorted(operation["responses"]))
-            words = escape(operation.get("description", ""))
-            name = f"<code>{method.upper()} {escape(path)}</code>"
-            listed.append(f"<dt>{name}</dt><dd>{words}{taken} Answers {statuses}.</dd>")
-    problems = "".join(
-        f'<li><a href="/problems/{code}">{code}</a> ({kind.status})</li>' for code, kind in KINDS.items()
+    """Every address with the first sentence of its description, on one screen; /v1/openapi.json has the rest."""
+    addresses = "".join(
+        f"<tr><td><code>{method.upper()} {escape(path)}</code></td>"
+        f"<td>{escape(operation.get('description', '').split('. ')[0].rstrip('.'))}</td></tr>"
+        for path, operations in described["paths"].items()
+        for method, operation in operations.items()
     )
-    body = f"{_START}<h2>Addresses</h2><dl>{''.join(listed)}</dl><h2>Problems</h2><ul>{problems}</ul>"
-    return _page("Lapwing", body)
+    problems = ", ".join(f'<a href="/problems/{code}">{code}</a>' for code in KINDS)
+    return _page("Lapwing", f"{_START}<table>{addresses}</table><p>Problems: {problems}</p>")
 
 
 def problem_page(code: str) -> str:
@@ -152,15 +146,6 @@ def problem_page(code: str) -> str:
         "write instead; `charged` says what stays charged. The list of reasons is in the documentation: errors."
     )
     return _page(code, f"<p>{escape(words)}</p>")
-
-
-def _fields(operation: dict[str, Any], described: dict[str, Any]) -> list[str]:
-    names = [parameter["name"] for parameter in operation.get("parameters", ())]
-    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    for body in content.get("oneOf", content.get("anyOf", [content])):
-        schema = described["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], {})
-        names += [name for name in schema.get("properties", {}) if name not in names]
-    return names
 
 
 def _page(title: str, body: str) -> str:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from lapwing.answers.formats import dump
 from lapwing.curator import Curator
+from lapwing.curator.missing_facts import ask_steward
 from lapwing.curator.purchase import BeforeCharge, BeforeRows, BeforeStore, RequestSteps, Stop
 from lapwing.errors import BudgetExceeded, Bug, LapwingError
 from lapwing.plan.plan import Plan
@@ -87,6 +88,7 @@ class Service:
         times: Mapping[str, float] | None = None,
     ) -> None:
         self.curator, self.settings = curator, settings or ServeSettings()
+        curator.address(ask_steward)
         self.ledger = curator.ledger
         self.tokens = TokenBook(self.ledger)
         self.sessions = SignIns(self.ledger, self.tokens)

@@ -235,7 +235,8 @@ def _result_field(name: str, aggregate: Aggregate, table: Table) -> Field:
             "unbounded-value",
             aggregate.words(),
             "values are unbounded, and such a sum depends on the order of rows.",
-            f"Clip it: {aggregate.function}(CLIP(..., 0, 100)), or have the steward declare bounds.",
+            f"Clip it: {aggregate.function}(CLIP(..., 0, 100))",
+            "bounds",
         )
     if kind == "sum":
         own = table.field(argument.name).unit_bounds if isinstance(argument, Column) else None

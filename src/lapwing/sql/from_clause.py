@@ -182,11 +182,14 @@ Body = Callable[[exp.Expr, Names], Relation]
 def only_select(node: exp.Expr, what: str) -> exp.Select:
     """The node, if it is a single SELECT."""
     if isinstance(node, exp.SetOperation):
+        among = {exp.Intersect: "IN", exp.Except: "NOT IN"}.get(type(node))
         refuse(
             "unsupported-union",
             what,
             "UNION, EXCEPT and INTERSECT compare rows of different units, and released numbers cannot be combined.",
-            "Use UNION ALL of rows in FROM, which keeps equal rows, or ask each SELECT separately.",
+            f"For units write WHERE unit {among} (SELECT unit FROM t WHERE ...)."
+            if among
+            else "Use UNION ALL of rows in FROM, which keeps equal rows, or ask each SELECT separately.",
         )
     if isinstance(node, exp.Values):
         refuse("unsupported-clause", what, "VALUES contains no private rows.", "Select FROM a table.")

@@ -180,11 +180,12 @@ def _check_key(table: Table, pairs: Pairs, what: str) -> None:
         )
     else:
         keys = " or ".join(f"({', '.join(key)})" for key in table.keys[:6])
+        line = f"public_keys={{{table.name!r}: ['column']}}, or key = [\"column\"] for `{table.name}` in lapwing.toml"
         refuse(
             "join-not-on-key",
             what,
             f"these columns are not a key of `{table.name}`, so a row could have several matches.",
-            f"Join on {keys}." if keys else f'Have the steward declare its key: key = ["column"] for `{table.name}`.',
+            f"Join on {keys}." if keys else f"Have the steward declare its key: {line}.",
         )
 
 

@@ -24,6 +24,10 @@ _CHANCE = "it is not a function of the row."
 _SUMMARY = "Use AVG, SUM or COUNT, which summarise all rows of a group."
 _LEAVE = "Leave it out: all rows are counted, and noise is added for you."
 _ABOVE = "Aggregate first, with GROUP BY: over released groups they are free."
+_MIXED = "window functions mix rows of different units."
+_STEPS = "For all pairs of rows of one unit write FROM t a JOIN t b ON a.unit = b.unit AND a.day > b.day."
+_RANKS = "Ask for QUANTILE_CONT(x, 0.25) and others, then GROUP BY BUCKET(x, [...]) with what they gave as edges."
+_BY_UNIT = "For each unit write JOIN (SELECT unit, AVG(x) AS m FROM t GROUP BY unit) AS u ON u.unit = t.unit."
 
 CLAUSES: dict[str, tuple[str, str, str]] = {
     "joins": (
@@ -40,10 +44,10 @@ CLAUSES: dict[str, tuple[str, str, str]] = {
     "laterals": ("LATERAL", "correlated subqueries are not supported.", "Write the expression itself."),
     "distinct": ("SELECT DISTINCT", "it is only supported for keys, without aggregates.", "Leave DISTINCT out."),
     "on": ("DISTINCT ON", "it returns one of the rows, which are private.", _SUMMARY),
-    "qualify": ("QUALIFY", "window functions mix rows of different units.", _ABOVE),
-    "windows": ("WINDOW", "window functions mix rows of different units.", _ABOVE),
+    "qualify": ("QUALIFY", _MIXED, _ABOVE),
+    "windows": ("WINDOW", _MIXED, _ABOVE),
     "sample": ("SAMPLE", "a sample of rows has no known price.", _LEAVE),
-    "over": ("OVER", "window functions mix rows of different units.", _ABOVE),
+    "over": ("OVER", _MIXED, _ABOVE),
     "offset": ("OFFSET", "it is not supported.", "Use ORDER BY and LIMIT, or slice the released answer."),
     "pivots": ("PIVOT", "it is not supported.", "Use GROUP BY, or FILTER (WHERE ...) on each aggregate."),
     "recursive": ("WITH RECURSIVE", "the number of steps would depend on the rows.", "Write out the steps."),
@@ -81,8 +85,10 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Mode: (_CHOICE, "Write WHERE x IS NOT NULL GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1."),
     exp.ArrayAgg: (_ROWS, "Use GROUP BY and COUNT(*)."),
     exp.GroupConcat: (_ROWS, "Use GROUP BY and COUNT(*)."),
-    exp.Window: ("window functions mix rows of different units.", _ABOVE),
-    exp.Subquery: (_INSIDE, "Ask it first, then use the released number as a constant."),
+    exp.Window: (_MIXED, _ABOVE),
+    **dict.fromkeys([exp.Lag, exp.Lead], (_MIXED, _STEPS)),
+    **dict.fromkeys([exp.Ntile, exp.PercentRank, exp.CumeDist], (_MIXED, _RANKS)),
+    exp.Subquery: (_INSIDE, f"Ask it first, then use the released number as a constant. {_BY_UNIT}"),
     exp.Select: (_INSIDE, "Ask it first, then use the released number as a constant."),
     exp.Exists: (_INSIDE, "Use it in WHERE."),
     exp.Any: (_INSIDE, "For x = ANY write x IN ('a', 'b')."),
@@ -91,6 +97,13 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.CurrentDate: (_CHANCE, "Write the date: DATE '2020-12-31'."),
     exp.CurrentTimestamp: (_CHANCE, "Write the time: TIMESTAMP '2020-12-31 10:00:00'."),
     exp.RegexpFullMatch: ("it matches the whole text.", "Write REGEXP_MATCHES(s, '^(...)$')."),
+    exp.RegexpILike: (
+        "`~*` and the option 'i' are not supported.",
+        "Write REGEXP_MATCHES(LOWER(s), 'a') with the pattern in lower case.",
+    ),
+    exp.StrPosition: ("it is not supported.", "For > 0 write CONTAINS(s, 'a'), for = 1 STARTS_WITH(s, 'a')."),
+    exp.ToChar: ("TO_CHAR is not supported.", "Write STRFTIME(d, '%Y-%m') for 'YYYY-MM'."),
+    exp.LastDay: ("it is not supported.", "Write DATE_TRUNC('month', d) + INTERVAL 1 MONTH - INTERVAL 1 DAY."),
     exp.SimilarTo: ("its patterns differ between engines.", "Write REGEXP_MATCHES(s, '^(...)$'), or use LIKE."),
     exp.Glob: ("glob patterns are not supported.", "Use LIKE, STARTS_WITH or CONTAINS."),
     exp.Escape: ("ESCAPE is not supported.", "Use STARTS_WITH, ENDS_WITH or CONTAINS, which take text literally."),
@@ -214,6 +227,8 @@ def check_modifiers(node: exp.Expression, allowed: frozenset[str] | None = None)
 def refuse_node(node: exp.Expression) -> NoReturn:
     """Refuses a node that is not supported here."""
     kind = type(node.this if isinstance(node, exp.IgnoreNulls) else node)
+    if kind is exp.Window and NODES.get(type(node.this), ("",))[0] is _MIXED:
+        kind = type(node.this)
     why, instead = NODES.get(kind, ("this operation is not supported.", ALLOWED))
     if isinstance(node, exp.AggFunc) and type(node) not in NODES:
         why, instead = (

@@ -181,7 +181,7 @@ def _groups(relation: Relation, what: str) -> Aggregation:
             "row-choice",
             what,
             "sorting or limiting rows depends on all of them, so one unit could change every result.",
-            "Aggregate first; groups can be sorted and limited.",
+            "Aggregate first: COUNT(*) with GROUP BY can be sorted and limited. describe() lists the columns.",
         )
     return relation
 

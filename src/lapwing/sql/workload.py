@@ -86,6 +86,7 @@ def _groups(table: Table, cells: int) -> tuple[int, bool]:
             "unbounded-groups",
             f"`{table.name}`",
             "one unit could count in every cell.",
-            "Have the steward declare groups_per_unit, for example groups_per_unit = 1.",
+            "Ask for each count by itself",
+            f"groups_per_unit for `{table.name}`",
         )
     return min(cells, table.groups_per_unit), table.groups_per_unit < cells

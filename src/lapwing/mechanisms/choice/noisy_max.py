@@ -35,9 +35,10 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class NoisyMax(Selection, PureMechanism):
-    """Adds Laplace noise to every score and reports which is largest, and nothing else.
+    """Adds Laplace noise to every score and reports which is largest.
 
-    Use:        as taught, for counts; `PermuteAndFlip` chooses better at the same price.
+    Use:        Report which of many counts is largest, and nothing else. `PermuteAndFlip` chooses better at the same
+                price.
     Law:        the least i with y_i = max_j y_j, y_j = s_j + Z_j, P[Z = z] proportional to exp(-|z| / scale), scale =
                 2 sensitivity / epsilon, or sensitivity / epsilon if the scores are monotone. With reals=True the scores
                 are first rounded to a fine grid (values.py) and the noise lives there.
