@@ -2,7 +2,8 @@
 
 Rule:   `types=` decides. A column that it leaves out has the type that the ledger recorded for it when the table was
         first opened, whatever the new data look like: they are cast, and what does not cast is NULL. Otherwise it has
-        the type of its column: of a frame by its dtype alone, of a file by its schema, of a CSV file text.
+        the type of its column: of a frame by its dtype alone, of a file by its schema, of a CSV file text; or
+        timestamp, if its bounds are dates.
         No value is read, unless types="guess" asks for it, which only the first open of a ledger may.
 Why:    a type that followed the rows would tell of them: in numpy one missing value makes integers float64, and the
         next question is refused or priced otherwise. What the first frame looked like is believed, as the unit is
@@ -15,6 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, NoReturn
 
 from lapwing.curator.settings import read_type
@@ -36,6 +38,7 @@ def settle_types(
     declared: Mapping[str, object] | str,
     values: Mapping[str, Sequence[Any]],
     ledger: Ledger | None,
+    bounds: Mapping[str, Any] | None = None,
 ) -> dict[str, Type]:
     """The type of every column. `found` has the stored types; `ledger` is the existing ledger, if any."""
     guess = declared == GUESS
@@ -45,7 +48,8 @@ def settle_types(
     recorded = {} if ledger is None else ledger.declared_facts(title, "type")
     known = {name: read_type(recorded[name.lower()]) for name in found if name.lower() in recorded}
     named = {} if isinstance(declared, str) else {name: read_type(kind) for name, kind in declared.items()}
-    settled = {**found, **_by_values(source, found, values), **known, **named}
+    said = {**_by_values(source, found, values), **_by_bounds(source, found, bounds or {})}
+    settled = {**found, **said, **known, **named}
     if not recorded and (guess or not named):
         _tell_types(title, source, settled, guess=guess)
     return settled
@@ -76,6 +80,17 @@ def _by_values(source: Source, found: Mapping[str, Type], values: Mapping[str, S
         if found.get(name) is Type.TEXT and kinds == {Type.BOOLEAN}:
             settled[name] = Type.BOOLEAN
     return settled
+
+
+def _by_bounds(source: Source, found: Mapping[str, Type], bounds: Mapping[str, Any]) -> dict[str, Type]:
+    """Columns of a CSV file with bounds that are dates: timestamps, which a text of a date is read as too."""
+    texts = [name for name in bounds if isinstance(source, Csv) and found.get(name) is Type.TEXT]
+    dates = (date, str)
+    return {
+        name: Type.TIMESTAMP
+        for name in texts
+        if isinstance(bounds[name], list | tuple) and all(isinstance(end, dates) for end in bounds[name])
+    }
 
 
 def _check_guess(title: str, source: Source, ledger: Ledger | None) -> None:

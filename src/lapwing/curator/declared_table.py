@@ -9,7 +9,7 @@ from typing import Any
 
 from lapwing.curator.automatic import AUTO
 from lapwing.curator.column_types import GUESS, refuse_types, settle_types, settle_zones
-from lapwing.curator.settings import read_auto_limits, read_edges, read_interval, read_limit, read_values
+from lapwing.curator.settings import read_auto_limits, read_bounds, read_edges, read_interval, read_limit, read_values
 from lapwing.engines.backends import stored_types
 from lapwing.engines.source import Frame, LocalSource, Source
 from lapwing.errors import Misconfigured
@@ -51,7 +51,8 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
     declared = {what: _by_column(what, getattr(facts, what), found) for what in COLUMN_FACTS[:-1]}
     for what in ("values", "edges"):
         declared[what] = {column: _as_list(listed) for column, listed in declared[what].items()}
-    stored = settle_types(title, source, found, _types(facts.types, found), declared["values"], ledger)
+    types = _types(facts.types, found)
+    stored = settle_types(title, source, found, types, declared["values"], ledger, declared["bounds"])
     zones = settle_zones(title, found, stored, declared["zones"], ledger)
     for what, by_column in declared.items():
         for column in by_column:
@@ -115,17 +116,18 @@ def _types(declared: Any, found: Mapping[str, Type]) -> Mapping[str, object] | s
 
 
 def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], zone: str | None) -> Field:
-    bounds, unit_bounds = declared["bounds"].get(column), declared["unit_bounds"].get(column)
-    auto = isinstance(bounds, str) and bounds == AUTO
+    written, unit_bounds = declared["bounds"].get(column), declared["unit_bounds"].get(column)
+    bounds, span = read_bounds(written, kind)
     return Field(
         column,
         kind,
-        None if bounds is None or auto else read_interval(bounds),
+        bounds,
         None if unit_bounds is None else read_interval(unit_bounds),
         read_values(declared["values"].get(column, ()), kind),
         read_edges(declared["edges"].get(column, ()), kind),
-        auto=auto,
+        auto=isinstance(written, str) and written == AUTO,
         zone=zone,
+        span=span,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lapwing.engines.engine import Origin
 from lapwing.expressions.table import Field, Table
-from lapwing.expressions.types import Interval, Value
+from lapwing.expressions.types import Interval, Span, Value
 from lapwing.ledger import Declaration
 
 _LISTED = 50  # values that an entry lists; of more it keeps their number and hash
@@ -29,7 +29,7 @@ def limits_of(table: Table) -> dict[str, Any]:
 
 def _column(field: Field) -> dict[str, Any]:
     declared = {
-        "bounds": "auto" if field.auto else _interval(field.bounds),
+        "bounds": "auto" if field.auto else _interval(field.bounds or field.span),
         "unit_bounds": _interval(field.unit_bounds),
         "values": _values(field.values),
         "edges": _values(field.edges),
@@ -38,7 +38,7 @@ def _column(field: Field) -> dict[str, Any]:
     return {"type": field.type.value, **{name: value for name, value in declared.items() if value}}
 
 
-def _interval(interval: Interval | None) -> list[str] | None:
+def _interval(interval: Interval | Span | None) -> list[str] | None:
     return None if interval is None else [str(interval.low), str(interval.high)]
 
 

@@ -15,6 +15,7 @@
     sex = { type = "text", values = ["F", "M"] }
     age = { type = "integer", edges = [0, 18, 65] }  # default edges of GROUP BY BUCKET(age)
     cost = { type = "real", bounds = [0, 5000] }     # or bounds = "auto", rows_per_unit = "auto": found privately
+    at = { type = "date", bounds = ["2023-01-01", "2024-12-31"] }  # charts by month or day of these two years
 
     [public.regions]               # to join with; types and values are read from the file, and a CSV file holds text
     source = "regions.csv"
@@ -36,7 +37,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -51,7 +52,7 @@ from lapwing.engines.source import FileSource, LocalSource, Source, read_source
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.expressions.refusal import nearest
 from lapwing.expressions.table import Catalog, Field, Limit, Table, unit_advice
-from lapwing.expressions.types import Interval, Type, Value
+from lapwing.expressions.types import Interval, Span, Type, Value
 from lapwing.numbers import count, exact, inside_unit, positive
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
 from lapwing.privacy.budget import Budget
@@ -248,7 +249,9 @@ class _Reader:
         at = f"columns.{name}."
         self._known(found, _COLUMN, at)
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
-        intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
+        bounds, span = self._at(f"{at}bounds", lambda: read_bounds(found.get("bounds"), kind))
+        unit_bounds = found.get("unit_bounds")
+        totals = None if unit_bounds is None else self._at(f"{at}unit_bounds", lambda: read_interval(unit_bounds))
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
         if (null := found.get("null", False)) not in (False, True) or (null and not values):
             self._fail(f"{at}null", "says whether NULL is one of the `values`", "Write null = true beside them.")
@@ -257,13 +260,9 @@ class _Reader:
         auto = found.get("bounds") == AUTO
         zone = self._text(found["zone"], f"{at}zone") if "zone" in found else None
         return self._at(
-            f"columns.{name}", lambda: Field(name, kind, **intervals, values=values, edges=edges, auto=auto, zone=zone)
+            f"columns.{name}",
+            lambda: Field(name, kind, bounds, totals, values, edges, auto=auto, zone=zone, span=span),
         )
-
-    def _interval(self, found: Mapping[str, Any], key: str, at: str) -> Interval | None:
-        if key not in found or (key == "bounds" and found[key] == AUTO):
-            return None
-        return self._at(f"{at}{key}", lambda: read_interval(found[key]))
 
     def _limit(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
         return self._at(f"{at}{key}", lambda: read_limit(found.get(key), key))
@@ -335,6 +334,27 @@ def read_auto_limits(found: Mapping[str, object]) -> frozenset[Limit]:
 
 def _is_auto(value: object) -> bool:
     return isinstance(value, str) and value == AUTO
+
+
+def read_bounds(value: object, kind: Type) -> tuple[Interval | None, Span | None]:
+    """Bounds of numbers, or of dates and timestamps; the whole last day counts if it is written without a time."""
+    if value is None or _is_auto(value):
+        return None, None
+    if kind not in (Type.DATE, Type.TIMESTAMP):
+        return read_interval(value), None
+    if isinstance(value, list | tuple) and len(value) == 2:
+        with suppress(LapwingError):
+            low, high = _edge(value[0], kind, time.min), _edge(value[1], kind, time.max)
+            if isinstance(low, date) and isinstance(high, date):
+                return None, Span(low, high)
+    raise Misconfigured('bounds must be two dates, the earlier first, for example ["2023-01-01", "2024-12-31"].')
+
+
+def _edge(value: object, kind: Type, edge: time) -> Value:
+    with suppress(ValueError):
+        value = date.fromisoformat(value) if isinstance(value, str) else value
+    whole = kind is Type.TIMESTAMP and isinstance(value, date) and not isinstance(value, datetime)
+    return datetime.combine(value, edge) if whole else _value(value, kind)  # type: ignore[arg-type]
 
 
 def read_interval(value: object) -> Interval:

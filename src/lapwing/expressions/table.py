@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest, refuse
-from lapwing.expressions.types import MOST_EDGES, Interval, Type, Value, ascending, type_of
+from lapwing.expressions.types import MOST_EDGES, Interval, Span, Type, Value, ascending, type_of
 from lapwing.expressions.zones import zone_names
 from lapwing.numbers import shown
 
@@ -56,6 +56,8 @@ class Field:
     """True if the first question that needs bounds searches for them privately, for a share of its price."""
     zone: str | None = field(default=None, repr=False)
     """The time zone of its timestamps: UTC, or the one whose local times they are; None if that is not known."""
+    span: Span | None = field(default=None, repr=False)
+    """Bounds of its dates or timestamps; keys computed from it are those of this range."""
 
     def __post_init__(self) -> None:
         if self.zone is not None and self.type is not Type.TIMESTAMP:
@@ -79,6 +81,10 @@ class Field:
                 raise Misconfigured(
                     f"`{self.name}.{name}` is {interval}; the lower bound exceeds the upper bound. Swap them."
                 )
+        if self.span is not None and {type_of(self.span.low), type_of(self.span.high)} != {self.type}:
+            raise Misconfigured(f"`{self.name}.bounds` are dates, but the type is {self.type.value}. Fix either one.")
+        if self.span is not None and self.span.low > self.span.high:
+            raise Misconfigured(f"`{self.name}.bounds` is {self.span}; the first date is the later one. Swap them.")
         numbers = [Fraction(value) for value in (*self.values, *self.edges) if isinstance(value, int)]
         numbers += [] if self.bounds is None else [self.bounds.low, self.bounds.high]
         if self.type is Type.INTEGER and any(not _LEAST <= number <= _MOST for number in numbers):

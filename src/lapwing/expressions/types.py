@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
@@ -47,6 +47,22 @@ class Interval:
 
     def __str__(self) -> str:
         return f"[{text_of(self.low)}, {text_of(self.high)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """All dates, or all timestamps, from low to high, inclusive."""
+
+    low: date
+    high: date
+
+    def __str__(self) -> str:
+        return f"[{_edge_text(self.low, time.min)}, {_edge_text(self.high, time.max)}]"
+
+
+def _edge_text(value: date, edge: time) -> str:
+    """The day alone where a timestamp is its first or last moment."""
+    return str(value.date() if isinstance(value, datetime) and value.time() == edge else value)
 
 
 def type_of(value: Value) -> Type | None:
