@@ -345,7 +345,7 @@ def read_bounds(value: object, kind: Type) -> tuple[Interval | None, Span | None
     if isinstance(value, list | tuple) and len(value) == 2:
         with suppress(LapwingError):
             low, high = _edge(value[0], kind, time.min), _edge(value[1], kind, time.max)
-            if isinstance(low, date) and isinstance(high, date):
+            if isinstance(low, date) and isinstance(high, date) and low <= high:
                 return None, Span(low, high)
     raise Misconfigured('bounds must be two dates, the earlier first, for example ["2023-01-01", "2024-12-31"].')
 

@@ -83,8 +83,6 @@ class Field:
                 )
         if self.span is not None and {type_of(self.span.low), type_of(self.span.high)} != {self.type}:
             raise Misconfigured(f"`{self.name}.bounds` are dates, but the type is {self.type.value}. Fix either one.")
-        if self.span is not None and self.span.low > self.span.high:
-            raise Misconfigured(f"`{self.name}.bounds` is {self.span}; the first date is the later one. Swap them.")
         numbers = [Fraction(value) for value in (*self.values, *self.edges) if isinstance(value, int)]
         numbers += [] if self.bounds is None else [self.bounds.low, self.bounds.high]
         if self.type is Type.INTEGER and any(not _LEAST <= number <= _MOST for number in numbers):

@@ -296,8 +296,9 @@ def _bounds_advice(key: Expression, question: Question) -> str:
     written, column = expression_text(part), name_text(day.name)
     if (known := ranges[part]) is not None:
         unit = "month" if (known.span.high - known.span.low).days < _MOST_MONTHS else "year"
-        coarser = f"Group by DATE_TRUNC('{unit}', {written}), or write a shorter range in WHERE"
-        return f"{coarser}: at most {MOST_RANGE:,} values are listed" if _is_dated(key) else ""
+        shorter = f"Group by DATE_TRUNC('{unit}', {written}), or write a shorter range in WHERE"
+        dated = all(part.type in DATES for part in walk(key) if isinstance(part, Column))
+        return f"{shorter}: at most {MOST_RANGE:,} values are listed" if dated else ""
     first = f"Group by CAST({written} AS DATE), and have" if key == part and key.type is Type.TIMESTAMP else "Have"
     fixed = f"{column} >= DATE '2024-01-01' AND {column} < DATE '2024-07-01'"
     coarser = f"MONTH({column}) or BUCKET({column}, [DATE '2020-01-01', DATE '2020-07-01'])"
@@ -305,11 +306,16 @@ def _bounds_advice(key: Expression, question: Question) -> str:
     return f"{first} {declared}. For coarser groups, use {coarser}"
 
 
-def _is_dated(key: Expression) -> bool:
-    return all(part.type in DATES for part in walk(key) if isinstance(part, Column))
-
-
-
+def _outline(question: Question, counted: bool, confidence: Fraction | None) -> Outline:
+    table = question.table
+    for key in question.keys:
+        _check_key(key, table)
+    public = public_groups(question.keys, table, question.where)
+    domain, group_count = tuple(values for values in public.values if values is not None), public.count
+    if group_count is not None and group_count > MOST_GROUPS:
+        refuse(
+            "too-many-groups",
+            "GROUP BY",
             f"the declared keys make {group_count:,} groups; at most {MOST_GROUPS:,} are answered at once.",
             "Group by fewer columns, or by columns with fewer values.",
         )
