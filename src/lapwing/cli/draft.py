@@ -25,14 +25,10 @@ from lapwing.postgres import is_postgres
 from lapwing.privacy.budget import Budget
 
 
-Days = tuple[str, str]
-"""The bounds of all dates."""
-
-
 def draft_served(
-    address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal, days: Days | None = None
+    address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal, days: tuple[str, str] | None = None
 ) -> str:
-    """The text of a lapwing.toml for a table that stays in its PostgreSQL database."""
+    """The text of a lapwing.toml for a table that stays in its PostgreSQL database. `days`: the bounds of all dates."""
     if not is_postgres(address):
         raise Misconfigured(
             "`--table` is for a PostgreSQL database: lapwing init postgresql://HOST/DATABASE --table ..."
@@ -48,12 +44,7 @@ def draft_served(
 
 
 def draft(
-    files: Sequence[Path],
-    unit: str,
-    epsilon: Decimal,
-    delta: Decimal,
-    file: Path,
-    days: Days | None = None,
+    files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, file: Path, days: tuple[str, str] | None = None
 ) -> str:
     """The text of a lapwing.toml for these files, which are about the same units."""
     Budget(epsilon, delta)
@@ -73,7 +64,7 @@ def draft(
 class _Hints(set[str]):
     """Hints that were given, and the bounds of dates."""
 
-    def __init__(self, days: Days | None) -> None:
+    def __init__(self, days: tuple[str, str] | None) -> None:
         read_bounds(days, Type.DATE)
         self.bounds = f", bounds = [{', '.join(map(quote_toml, days))}]" if days else ""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import Any, NoReturn
 
@@ -36,11 +36,11 @@ def settle_types(
     source: Source,
     found: StoredTypes,
     declared: Mapping[str, object] | str,
-    values: Mapping[str, Sequence[Any]],
+    facts: Mapping[str, Mapping[str, Any]],
     ledger: Ledger | None,
-    bounds: Mapping[str, Any] | None = None,
 ) -> dict[str, Type]:
-    """The type of every column. `found` has the stored types; `ledger` is the existing ledger, if any."""
+    """The type of every column. `found` has the stored types, `facts` what else is declared by column; `ledger` is the
+    existing ledger, if any."""
     guess = declared == GUESS
     if guess:
         _check_guess(title, source, ledger)
@@ -48,8 +48,7 @@ def settle_types(
     recorded = {} if ledger is None else ledger.declared_facts(title, "type")
     known = {name: read_type(recorded[name.lower()]) for name in found if name.lower() in recorded}
     named = {} if isinstance(declared, str) else {name: read_type(kind) for name, kind in declared.items()}
-    said = {**_by_values(source, found, values), **_by_bounds(source, found, bounds or {})}
-    settled = {**found, **said, **known, **named}
+    settled = {**found, **_by_facts(source, found, facts), **known, **named}
     if not recorded and (guess or not named):
         _tell_types(title, source, settled, guess=guess)
     return settled
@@ -68,12 +67,15 @@ def settle_zones(
     return {**settled, **declared}
 
 
-def _by_values(source: Source, found: Mapping[str, Type], values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
-    """What declared values say of pandas columns whose dtype a missing value has changed."""
+def _by_facts(source: Source, found: Mapping[str, Type], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Type]:
+    """What bounds say of columns of a CSV file, and values of pandas columns whose dtype a missing value has changed."""
+    if isinstance(source, Csv):
+        texts = [(name, ends) for name, ends in facts["bounds"].items() if found.get(name) is Type.TEXT]
+        return {name: Type.TIMESTAMP for name, ends in texts if _are_dates(ends)}
     settled: dict[str, Type] = {}
     if not isinstance(source, Frame):
         return settled
-    for name, listed in values.items():
+    for name, listed in facts["values"].items():
         kinds = {type_of(value) for value in listed if isinstance(value, int)} if isinstance(listed, list) else set()
         if name in source.numbers and kinds == {Type.INTEGER}:
             settled[name] = Type.INTEGER
@@ -82,15 +84,8 @@ def _by_values(source: Source, found: Mapping[str, Type], values: Mapping[str, S
     return settled
 
 
-def _by_bounds(source: Source, found: Mapping[str, Type], bounds: Mapping[str, Any]) -> dict[str, Type]:
-    """Columns of a CSV file with bounds that are dates: timestamps, which a text of a date is read as too."""
-    texts = [name for name in bounds if isinstance(source, Csv) and found.get(name) is Type.TEXT]
-    dates = (date, str)
-    return {
-        name: Type.TIMESTAMP
-        for name in texts
-        if isinstance(bounds[name], list | tuple) and all(isinstance(end, dates) for end in bounds[name])
-    }
+def _are_dates(bounds: object) -> bool:
+    return isinstance(bounds, list | tuple) and all(isinstance(end, date | str) for end in bounds)
 
 
 def _check_guess(title: str, source: Source, ledger: Ledger | None) -> None:

@@ -51,8 +51,7 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
     declared = {what: _by_column(what, getattr(facts, what), found) for what in COLUMN_FACTS[:-1]}
     for what in ("values", "edges"):
         declared[what] = {column: _as_list(listed) for column, listed in declared[what].items()}
-    types = _types(facts.types, found)
-    stored = settle_types(title, source, found, types, declared["values"], ledger, declared["bounds"])
+    stored = settle_types(title, source, found, _types(facts.types, found), declared, ledger)
     zones = settle_zones(title, found, stored, declared["zones"], ledger)
     for what, by_column in declared.items():
         for column in by_column:
@@ -116,13 +115,13 @@ def _types(declared: Any, found: Mapping[str, Type]) -> Mapping[str, object] | s
 
 
 def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], zone: str | None) -> Field:
-    written, unit_bounds = declared["bounds"].get(column), declared["unit_bounds"].get(column)
+    written = declared["bounds"].get(column)
     bounds, span = read_bounds(written, kind)
     return Field(
         column,
         kind,
         bounds,
-        None if unit_bounds is None else read_interval(unit_bounds),
+        read_interval(declared["unit_bounds"].get(column)),
         read_values(declared["values"].get(column, ()), kind),
         read_edges(declared["edges"].get(column, ()), kind),
         auto=isinstance(written, str) and written == AUTO,

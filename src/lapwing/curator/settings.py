@@ -15,7 +15,6 @@
     sex = { type = "text", values = ["F", "M"] }
     age = { type = "integer", edges = [0, 18, 65] }  # default edges of GROUP BY BUCKET(age)
     cost = { type = "real", bounds = [0, 5000] }     # or bounds = "auto", rows_per_unit = "auto": found privately
-    at = { type = "date", bounds = ["2023-01-01", "2024-12-31"] }  # charts by month or day of these two years
 
     [public.regions]               # to join with; types and values are read from the file, and a CSV file holds text
     source = "regions.csv"
@@ -250,8 +249,7 @@ class _Reader:
         self._known(found, _COLUMN, at)
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
         bounds, span = self._at(f"{at}bounds", lambda: read_bounds(found.get("bounds"), kind))
-        unit_bounds = found.get("unit_bounds")
-        totals = None if unit_bounds is None else self._at(f"{at}unit_bounds", lambda: read_interval(unit_bounds))
+        totals = self._at(f"{at}unit_bounds", lambda: read_interval(found.get("unit_bounds")))
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
         if (null := found.get("null", False)) not in (False, True) or (null and not values):
             self._fail(f"{at}null", "says whether NULL is one of the `values`", "Write null = true beside them.")
@@ -338,10 +336,8 @@ def _is_auto(value: object) -> bool:
 
 def read_bounds(value: object, kind: Type) -> tuple[Interval | None, Span | None]:
     """Bounds of numbers, or of dates and timestamps; the whole last day counts if it is written without a time."""
-    if value is None or _is_auto(value):
-        return None, None
-    if kind not in (Type.DATE, Type.TIMESTAMP):
-        return read_interval(value), None
+    if value is None or _is_auto(value) or kind not in (Type.DATE, Type.TIMESTAMP):
+        return None if _is_auto(value) else read_interval(value), None
     if isinstance(value, list | tuple) and len(value) == 2:
         with suppress(LapwingError):
             low, high = _edge(value[0], kind, time.min), _edge(value[1], kind, time.max)
@@ -357,8 +353,10 @@ def _edge(value: object, kind: Type, edge: time) -> Value:
     return datetime.combine(value, edge) if whole else _value(value, kind)  # type: ignore[arg-type]
 
 
-def read_interval(value: object) -> Interval:
-    """Two numbers, the lower first."""
+def read_interval(value: object) -> Interval | None:
+    """Two numbers, the lower first; None if there are none."""
+    if value is None:
+        return None
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise Misconfigured("bounds must be two numbers, the lower first, for example [0, 100].")
     return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))

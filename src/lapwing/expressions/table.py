@@ -81,8 +81,6 @@ class Field:
                 raise Misconfigured(
                     f"`{self.name}.{name}` is {interval}; the lower bound exceeds the upper bound. Swap them."
                 )
-        if self.span is not None and {type_of(self.span.low), type_of(self.span.high)} != {self.type}:
-            raise Misconfigured(f"`{self.name}.bounds` are dates, but the type is {self.type.value}. Fix either one.")
         numbers = [Fraction(value) for value in (*self.values, *self.edges) if isinstance(value, int)]
         numbers += [] if self.bounds is None else [self.bounds.low, self.bounds.high]
         if self.type is Type.INTEGER and any(not _LEAST <= number <= _MOST for number in numbers):

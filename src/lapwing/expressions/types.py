@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime
 from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
@@ -57,12 +57,8 @@ class Span:
     high: date
 
     def __str__(self) -> str:
-        return f"[{_edge_text(self.low, time.min)}, {_edge_text(self.high, time.max)}]"
-
-
-def _edge_text(value: date, edge: time) -> str:
-    """The day alone where a timestamp is its first or last moment."""
-    return str(value.date() if isinstance(value, datetime) and value.time() == edge else value)
+        low, high = str(self.low).removesuffix(" 00:00:00"), str(self.high).removesuffix(" 23:59:59.999999")
+        return f"[{low}, {high}]"
 
 
 def type_of(value: Value) -> Type | None:

@@ -4,7 +4,6 @@
     truth values                false, true
     whole numbers with bounds   each is a cell, up to 1,000 of them; or so many cells of whole numbers
     reals with bounds           so many cells of one width, each with its lower end
-    dates with bounds           each day is a cell, up to 1,000 of them
 
 Numbers beyond their bounds count in the outermost cell. Rows without a value, or with one that was not declared, are
 in no cell. Nothing here reads a row.
@@ -29,7 +28,7 @@ from lapwing.expressions.table import Field, Table
 from lapwing.expressions.to_sqlglot import cut
 from lapwing.expressions.types import Interval, Type
 from lapwing.numbers import count
-from lapwing.plan.domain import MOST_RANGE, domain_of
+from lapwing.plan.domain import MOST_RANGE
 from lapwing.plan.workload import Axis
 
 _EXACT = 1 << 53  # whole numbers up to here are exact in float64, by which cells are found
@@ -51,8 +50,6 @@ def make_axis(table: Table, name: str, *, cells: int | None, default: int) -> Ax
         return Axis(field.name, field.type, column, field.values)
     if field.type is Type.BOOLEAN:
         return Axis(field.name, field.type, column, (False, True))
-    if field.type is Type.DATE and (days := domain_of(column, table)):
-        return Axis(field.name, field.type, column, tuple(day for day in days if day is not None))
     if field.bounds is None:
         refuse(
             "keys-not-public",
@@ -78,8 +75,6 @@ def require_cut(axis: Axis) -> None:
 
 
 def _missing(field: Field) -> str:
-    if field.type is Type.DATE and field.span is None:
-        return 'bounds = ["2024-01-01", "2024-06-30"]'
     return "bounds = [0, 100]" if field.type.is_number else 'values = ["...", "..."]'
 
 

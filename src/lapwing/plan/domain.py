@@ -1,8 +1,7 @@
 """Which values a key may take, where that is public.
 
 A column may hold its declared values; the truth values and NULL; the whole numbers between its bounds and NULL; or
-the dates of a range that is declared, or that WHERE fixes (date_ranges.py). WHERE alone is looked at only if a key is
-not public without it.
+the dates of a public range (date_ranges.py); one that only WHERE gives counts if the key is not public without it.
 A key of such columns is computed for all their values, up to 100,000 combinations, by the operators that the engine
 runs: no listed value is impossible, and no possible one is missing. Parts over other columns may be known by
 themselves: a condition is true, false or NULL, MONTH(d) is 1 to 12 or NULL. Beyond that a key has the whole numbers of
@@ -49,7 +48,7 @@ from lapwing.expressions.operators.table import bounds_of
 from lapwing.expressions.table import Table
 from lapwing.expressions.to_sqlglot import emit, whole
 from lapwing.expressions.types import Type, Value
-from lapwing.plan.date_ranges import is_date, tried_dates
+from lapwing.plan.date_ranges import is_date, range_of, tried_dates
 
 MOST_RANGE = 1_000
 """The most whole numbers between bounds, and the most values computed from them, that are listed as keys."""
@@ -99,8 +98,8 @@ _Parts = Mapping[Expression, _Values]
 def domain_of(key: Expression, table: Table, where: Expression | None = None) -> tuple[Value, ...] | None:
     """The values of a key in a fixed order, NULL last, or None if they are not public."""
     tried = tried_dates(key, table, where, MOST_TRIED)
-    ranges = {part: _Values(dates, own.null, own.null) for part, (dates, own) in tried.items()}
-    declared = {part: values for part, values in ranges.items() if tried[part][1].declared}
+    ranges = {part: _Values(dates, null, null) for part, (dates, null) in tried.items()}
+    declared = {part: values for part, values in ranges.items() if range_of(part, table, None) is not None}
     values = _listed(key, table, where, declared)
     return values if values is not None or len(declared) == len(ranges) else _listed(key, table, where, ranges)
 

@@ -18,7 +18,6 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
-from itertools import chain
 from operator import add
 
 from lapwing.errors import Code, Misconfigured
@@ -30,24 +29,20 @@ from lapwing.expressions.identity import (
     expression_facts,
     rows_facts,
 )
-from lapwing.expressions.operators.dates import DATES
-from lapwing.expressions.phrases import expression_text, name_text, shorten, units_text
+from lapwing.expressions.phrases import expression_text, name_text, units_text
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Type, Value
 from lapwing.mechanisms.cells import KeySelection
 from lapwing.plan.aggregates import choose_kinds, limit_notes
-from lapwing.plan.date_ranges import is_date, range_of, tried_dates
-from lapwing.plan.domain import MOST_RANGE, MOST_TRIED, public_groups
+from lapwing.plan.date_ranges import is_date, range_of
+from lapwing.plan.domain import MOST_RANGE, public_groups
 from lapwing.plan.key_selection import choose_selection, units_needed
 from lapwing.plan.kind import Kind, Measure, Reading
 from lapwing.plan.question import Order, Question
 from lapwing.privacy.loss import Loss, Pure
 
 MOST_GROUPS = 1_000_000
-
-_MOST_MONTHS = 30_000  # days, in which there are fewer months than MOST_RANGE
-_SIX_MONTHS = 'bounds = ["2024-01-01", "2024-06-30"]'
 
 MADE_UP = "DUMMY: the rows are made up, and the numbers say nothing about the data."
 """What every answer over made-up rows says first."""
@@ -125,12 +120,9 @@ class Outline:
         used = [part.name for key in self.question.keys for part in walk(key) if isinstance(part, Column)]
         named = dict.fromkeys(name for name in used if self.table.field(name).values)
         said = [f"Rows whose `{name}` is not a declared value are not counted." for name in named]
-        for key in self.question.keys:
-            for part, (_, own) in tried_dates(key, self.table, self.question.where, MOST_TRIED).items():
-                shown = shorten(expression_text(part))
-                keys = f"Keys are those of `{shown}` in {own.span}; rows with other keys are not counted."
-                said += [keys] if own.declared and keys not in said else []
-        return said
+        spans = {name: self.table.field(name).span for name in used}
+        keys = "Keys are those of `{}` in {}; rows with other keys are not counted."
+        return said + [keys.format(name, span) for name, span in spans.items() if span is not None]
 
     @cached_property
     def identity(self) -> Identity:
@@ -287,23 +279,20 @@ def unknown_keys(question: Question) -> tuple[Code, str, str, str]:
 
 
 def _bounds_advice(key: Expression, question: Question) -> str:
-    """How the dates of a key become public; nothing if they are not what is missing."""
-    ranges = {part: range_of(part, question.table, question.where) for part in walk(key) if is_date(part)}
-    part = min(ranges, key=lambda part: ranges[part] is not None, default=None)
+    """How a key over dates becomes public; nothing if it has none."""
+    part = next((part for part in walk(key) if is_date(part)), None)
     if part is None:
         return ""
-    (day,) = (column for column in walk(part) if isinstance(column, Column))
-    written, column = expression_text(part), name_text(day.name)
-    if (known := ranges[part]) is not None:
-        unit = "month" if (known.span.high - known.span.low).days < _MOST_MONTHS else "year"
-        shorter = f"Group by DATE_TRUNC('{unit}', {written}), or write a shorter range in WHERE"
-        dated = all(part.type in DATES for part in walk(key) if isinstance(part, Column))
-        return f"{shorter}: at most {MOST_RANGE:,} values are listed" if dated else ""
+    (name,) = (column.name for column in walk(part) if isinstance(column, Column))
+    written = name_text(name)
+    coarser = f"For coarser groups, use MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
+    if range_of(part, question.table, question.where) is not None:
+        month = f"DATE_TRUNC('month', {expression_text(part)}), or a shorter range in WHERE"
+        return f"At most {MOST_RANGE:,} values are listed: use {month}. {coarser}"
     first = f"Group by CAST({written} AS DATE), and have" if key == part and key.type is Type.TIMESTAMP else "Have"
-    fixed = f"{column} >= DATE '2024-01-01' AND {column} < DATE '2024-07-01'"
-    coarser = f"MONTH({column}) or BUCKET({column}, [DATE '2020-01-01', DATE '2020-07-01'])"
-    declared = f"the steward declare {_SIX_MONTHS} for `{day.name}`, or write WHERE {fixed}"
-    return f"{first} {declared}. For coarser groups, use {coarser}"
+    fixed = f"WHERE {written} >= DATE '2024-01-01' AND {written} < DATE '2024-07-01'"
+    declared = f'bounds = ["2024-01-01", "2024-06-30"] for `{name}`'
+    return f"{first} the steward declare {declared}, or write {fixed}. {coarser}"
 
 
 def _outline(question: Question, counted: bool, confidence: Fraction | None) -> Outline:
@@ -319,7 +308,7 @@ def _outline(question: Question, counted: bool, confidence: Fraction | None) -> 
             f"the declared keys make {group_count:,} groups; at most {MOST_GROUPS:,} are answered at once.",
             "Group by fewer columns, or by columns with fewer values.",
         )
-    groups, limit = _groups_per_unit(question, group_count)
+    groups, limit = _groups_per_unit(table, group_count)
     kinds, readings = choose_kinds(table, question.aggregates, group_count=group_count, confidence=confidence)
     best = _best(question, kinds, groups, group_count)
     if best is not None and group_count is not None:
@@ -397,18 +386,16 @@ def _check_key(key: Expression, table: Table) -> None:
         )
 
 
-def _groups_per_unit(question: Question, group_count: int | None) -> tuple[int, bool]:
+def _groups_per_unit(table: Table, group_count: int | None) -> tuple[int, bool]:
     """In how many groups one unit may count, and whether that must be enforced."""
-    table = question.table
     if table.by_row:
         return 1, False
     if table.groups_per_unit is None and group_count is None:
-        facts = f"values, or {_SIX_MONTHS}," if any(map(is_date, chain(*map(walk, question.keys)))) else "values"
         refuse(
             "unbounded-groups",
             "GROUP BY",
             "one unit could be in any number of groups, and the groups are not public.",
-            f"Have the steward declare groups_per_unit for `{table.name}`, or {facts} for the keys.",
+            f"Have the steward declare groups_per_unit for `{table.name}`, or values or bounds for the keys.",
         )
     if group_count is None:
         return table.groups_per_unit or 1, True

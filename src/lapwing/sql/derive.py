@@ -18,7 +18,7 @@ from lapwing.expressions.operators.dates import zone_of
 from lapwing.expressions.operators.table import bounds_of
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Field, Table
-from lapwing.expressions.types import Interval, Span, Type, Value
+from lapwing.expressions.types import Interval, Type, Value
 from lapwing.plan.domain import domain_of
 from lapwing.plan.question import Output
 from lapwing.sql.grouping import slot_type
@@ -120,18 +120,7 @@ def _united_field(name: str, parts: list[Expression], sides: Sequence[Rows]) -> 
         values=_values(kind, parts, sides),
         edges=edges.pop() if len(edges) == 1 else (),
         zone=zones.pop() if len(zones) == 1 else None,
-        span=_span_hull([_span(part, side.table) for part, side in zip(parts, sides, strict=True)]),
     )
-
-
-def _span(part: Expression, table: Table) -> Span | None:
-    """The declared range of a column of dates."""
-    return table.field(part.name).span if isinstance(part, Column) else None
-
-
-def _span_hull(spans: list[Span | None]) -> Span | None:
-    known = [span for span in spans if span is not None]
-    return Span(min(s.low for s in known), max(s.high for s in known)) if len(known) == len(spans) else None
 
 
 def _hull(bounds: list[Interval | None]) -> Interval | None:
@@ -217,7 +206,8 @@ def _key_field(name: str, key: Expression, table: Table) -> Field:
         )
     edges = key.edges if isinstance(key, Column) else ()
     bounds, values = declarable_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
-    return Field(name, key.type, bounds, values=values, edges=edges, zone=zone_of(key), span=_span(key, table))
+    span = table.field(key.name).span if isinstance(key, Column) else None
+    return Field(name, key.type, bounds, values=values, edges=edges, zone=zone_of(key), span=span)
 
 
 def _rows(table: Table, keys: tuple[Expression, ...]) -> int | None:
@@ -240,7 +230,7 @@ def _result_field(name: str, aggregate: Aggregate, table: Table) -> Field:
     if kind in ("min", "max") and argument.type is not None and argument.type is not Type.REAL:
         known = declarable_bounds(bounds, argument.type)
         values = domain_of(argument, table) or ()
-        zone, span = zone_of(argument), _span(argument, table)
+        zone, span = zone_of(argument), table.field(argument.name).span if isinstance(argument, Column) else None
         return Field(name, argument.type, known, values=values, zone=zone, span=span)
     if kind in ("sum", "mean") and bounds is None:
         refuse(
