@@ -68,10 +68,11 @@ def settle_zones(
 
 
 def _by_facts(source: Source, found: Mapping[str, Type], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Type]:
-    """What bounds say of columns of a CSV file, and values of pandas columns whose dtype a missing value has changed."""
+    """What bounds say of texts in a CSV file, and values of pandas columns whose dtype a missing value has changed."""
     if isinstance(source, Csv):
-        texts = [(name, ends) for name, ends in facts["bounds"].items() if found.get(name) is Type.TEXT]
-        return {name: Type.TIMESTAMP for name, ends in texts if _are_dates(ends)}
+        pairs = [(name, own) for name, own in facts["bounds"].items() if isinstance(own, list | tuple)]
+        dated = [name for name, own in pairs if all(isinstance(end, date | str) for end in own)]
+        return {name: Type.TIMESTAMP for name in dated if found.get(name) is Type.TEXT}
     settled: dict[str, Type] = {}
     if not isinstance(source, Frame):
         return settled
@@ -82,10 +83,6 @@ def _by_facts(source: Source, found: Mapping[str, Type], facts: Mapping[str, Map
         if found.get(name) is Type.TEXT and kinds == {Type.BOOLEAN}:
             settled[name] = Type.BOOLEAN
     return settled
-
-
-def _are_dates(bounds: object) -> bool:
-    return isinstance(bounds, list | tuple) and all(isinstance(end, date | str) for end in bounds)
 
 
 def _check_guess(title: str, source: Source, ledger: Ledger | None) -> None:

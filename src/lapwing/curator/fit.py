@@ -100,8 +100,7 @@ class _Table:
                 yield self._fact(field.name, "are NULL, NaN or not of the declared type"), _is_null(column)
             if (ends := field.bounds or field.span) is not None:
                 low, high = literal(ends.low), literal(ends.high)
-                effect = "cut fewer values and add noise" if field.bounds else "leave out fewer rows"
-                advice = f"Wider bounds {effect}."
+                advice = f"Wider bounds {'cut fewer values and add noise' if field.bounds else 'leave out fewer rows'}."
                 yield self._fact(field.name, f"lie below {ends.low}", advice), exp.LT(this=column, expression=low)
                 yield self._fact(field.name, f"lie above {ends.high}", advice), exp.GT(this=column, expression=high)
             if field.values:
