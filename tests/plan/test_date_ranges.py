@@ -184,6 +184,16 @@ def test_conditions_that_fix_no_range_make_no_key_public(where: str) -> None:
     assert keys("day", where, table(None, None)) is None
 
 
+def test_only_so_many_conditions_on_a_date_are_looked_at() -> None:
+    """Each may be computed, so a long question takes no longer; what it lists stays a function of the question."""
+    ends = "day >= DATE '2024-01-01' AND day < DATE '2024-02-01'"
+    more = "".join(f" AND day > DATE '2023-01-01' + INTERVAL {i} DAY" for i in range(40))
+    of = table(None, None)
+    assert keys("day", ends + more, of) in (None, keys("day", ends, of))
+    others = "".join(f" AND seen > TIMESTAMP '2023-01-01 00:00:{i}'" for i in range(10, 40))
+    assert keys("day", ends + others, of) == keys("day", ends, of)
+
+
 def test_where_changes_no_key_that_is_public_without_it() -> None:
     """Answers that were stored before stay what they are."""
     assert keys("MONTH(day)", "day >= DATE '2024-01-01' AND day < DATE '2024-02-01'", table(None, None)) == (

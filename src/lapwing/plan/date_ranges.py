@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
+from itertools import islice
 
 from lapwing.engines.public_values import calculate
 from lapwing.expressions.expression import Call, Column, Expression, Literal, walk
@@ -37,7 +38,8 @@ _STEPS = {
     **{difference: _SECONDS.get(unit, _DAY) for unit, difference in dates.DIFFERENCES.items()},
 }
 """Seconds within which a timestamp can move, from one midnight on, while the operator keeps its value."""
-_Limit = tuple[Expression, date | None, date | None]
+_MOST_LIMITS = 20  # conditions on one date that are looked at, so that no plan takes long
+_Limit = tuple[date | None, date | None]
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 
 
@@ -60,10 +62,9 @@ def range_of(part: Expression, table: Table, where: Expression | None) -> tuple[
     elif isinstance(part, Column) and not table.field(part.name).values:
         span = table.field(part.name).span
     low, high = (span.low, span.high) if span else (None, None)
-    for compared, first, last in _limits(where):
-        if compared == part:
-            low, high = max(filter(None, (low, first)), default=None), min(filter(None, (high, last)), default=None)
-            null = False
+    for first, last in islice(_limits(where, part), _MOST_LIMITS):
+        low, high = max(filter(None, (low, first)), default=None), min(filter(None, (high, last)), default=None)
+        null = False
     return None if low is None or high is None else (Span(low, high), null)
 
 
@@ -104,35 +105,33 @@ def _local(part: Call, span: Span) -> Span | None:
     return None
 
 
-def _limits(where: Expression | None) -> Iterator[_Limit]:
-    """Each date that a condition compares with constants, with the first and the last that pass, where there is one."""
+def _limits(where: Expression | None, part: Expression) -> Iterator[_Limit]:
+    """The first and the last value, where there is one, that pass each condition that compares it with constants."""
     todo = [] if where is None else [where]
     while todo:
         match todo.pop():
             case Call(operator=logic.AND, arguments=arguments):
                 todo += arguments
             case Call(operator=logic.IN, arguments=(left, *others)):
-                yield from _compared(left, "=", others)
+                yield from _compared(part, left, "=", others)
             case Call(operator=operator, arguments=(left, right)) if operator.name in _TURNED:
-                yield from _compared(left, operator.name, [right])
-                yield from _compared(right, _TURNED[operator.name], [left])
+                yield from _compared(part, left, operator.name, [right])
+                yield from _compared(part, right, _TURNED[operator.name], [left])
 
 
-def _compared(function: Expression, name: str, others: Sequence[Expression]) -> Iterator[_Limit]:
+def _compared(part: Expression, function: Expression, name: str, others: Sequence[Expression]) -> Iterator[_Limit]:
     """What it says of a date that it, its day or its year is compared with these constants."""
-    daily = isinstance(function, Call) and function.operator in (TO_DATE, dates.YEAR)
-    part = function.arguments[0] if isinstance(function, Call) and daily else function
-    if not is_date(part) or not all(isinstance(leaf, Call | Literal) for other in others for leaf in walk(other)):
+    daily = isinstance(function, Call) and function.operator in (TO_DATE, dates.YEAR) and function.arguments[0] == part
+    leaves = (leaf for other in others for leaf in walk(other))
+    if not (daily or function == part) or not all(isinstance(leaf, Call | Literal) for leaf in leaves):
         return
-    found = (column.to_pylist()[0] for column in calculate(others, {}, {}, 1, whole))
+    found = (o.value if isinstance(o, Literal) else calculate([o], {}, {}, 1, whole)[0].to_pylist()[0] for o in others)
     values = [value for value in found if value is not None]
     with suppress(OverflowError, ValueError, TypeError):  # no value, or a year that is not from 1 to 9999
         days = [value if isinstance(value, date) else date(value, 1, 1) for value in values]
-        first, last = min(days), max(days)
-        if daily and not isinstance(values[0], date):
-            last = date(last.year, 12, 31)
+        first, last = min(days), max(days).replace(month=12, day=31) if isinstance(values[0], int) else max(days)
         if daily and part.type is Type.TIMESTAMP:
             first, last = datetime.combine(first, time.min), datetime.combine(last, time.max)
         step = timedelta(days=1) if part.type is Type.DATE else _TICK
         low = {"=": first, ">=": first, ">": last + step}.get(name)
-        yield part, low, {"=": last, "<=": last, "<": first - step}.get(name)
+        yield low, {"=": last, "<=": last, "<": first - step}.get(name)
