@@ -254,6 +254,9 @@ def test_python_reads_a_plain_csv_file_with_a_range_at_the_first_try(tmp_path: P
         assert (found(numbers), len(numbers)) == (INSIDE, MONTHS + 1)
     with opened(tmp_path / "visits.csv", bounds=None, ledger=None) as again:
         assert again.catalog.tables[0].field(column).type is Type.TIMESTAMP
+    text = {"data": tmp_path / "visits.csv", "ledger": None, "bounds": {column: BOUNDS}, "types": {column: "text"}}
+    with pytest.raises(Misconfigured, match=r"the column is text\. Declare its type as \"date\" or \"timestamp\""):
+        opened(**text)
 
 
 def test_the_command_line_declares_them_and_counts_by_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

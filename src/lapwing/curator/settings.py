@@ -336,6 +336,8 @@ def _is_auto(value: object) -> bool:
 
 def read_bounds(value: object, kind: Type) -> tuple[Interval | None, Span | None]:
     """Bounds of numbers, or of dates and timestamps; the whole last day counts if it is written without a time."""
+    if kind is Type.TEXT and isinstance(value, list | tuple) and any(isinstance(end, date | str) for end in value):
+        raise Misconfigured('bounds are dates, but the column is text. Declare its type as "date" or "timestamp".')
     if value is None or _is_auto(value) or kind not in (Type.DATE, Type.TIMESTAMP):
         return None if _is_auto(value) else read_interval(value), None
     if isinstance(value, list | tuple) and len(value) == 2:

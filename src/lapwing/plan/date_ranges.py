@@ -96,11 +96,9 @@ def _starts(span: Span, seconds: int, most: int) -> tuple[date, ...]:
 def _local(part: Call, span: Span) -> Span | None:
     """From the least local time to the greatest."""
     changes, offsets = offsets_of(part.operator.name.split()[1])
-    times = [span.low, span.high]
-    for change in changes:
-        times += [change - _TICK, change] if span.low < change <= span.high else []
+    turns = (at for change in changes if span.low < change <= span.high for at in (change - _TICK, change))
     with suppress(OverflowError):
-        local = [at + timedelta(seconds=offsets[bisect_right(changes, at)]) for at in times]
+        local = [at + timedelta(seconds=offsets[bisect_right(changes, at)]) for at in (span.low, span.high, *turns)]
         return Span(min(local), max(local))
     return None
 
