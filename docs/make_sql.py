@@ -324,6 +324,9 @@ Which groups an answer has follows from the question and from declared facts, ne
   values are left out.
 - Whole numbers between declared `bounds` have one group each, up to {MOST_RANGE:,}, and NULL. Conditions have false,
   true and NULL. NULL is a group wherever a key can be NULL, and counts towards `groups_per_unit` like any other.
+- Dates and timestamps with declared `bounds`, or compared with constants in `WHERE`, as in `at >= DATE '2024-01-01' AND
+  at < DATE '2025-01-01'`, `BETWEEN` or `YEAR(at) = 2024`, have the groups of these days: a date, `CAST(at AS DATE)`,
+  `DATE_TRUNC`, `EXTRACT` and `STRFTIME`, up to {MOST_RANGE:,} groups.
 - A key computed from such columns has the groups that can occur: `(year // 5) * 5` over 1985 to 2016 has 7, and NULL.
   It is computed for all combinations of values, up to {MOST_TRIED:,}; beyond that it has the whole numbers of its
   interval.

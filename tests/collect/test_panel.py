@@ -239,7 +239,7 @@ def test_shares_are_known_as_soon_as_their_epoch_is_reported() -> None:
         reports = panel.respond([(False,) * 3 + (True,) * 13] * 60, bits=SeededBits(2))
         for seen in (1, 5, 16):
             assert panel.estimate([one[: 2 * seen] for one in reports.each()]) == panel.estimate(reports)[:seen]
-        with pytest.raises(Misconfigured, match="is 32 bytes"):
+        with pytest.raises(Misconfigured, match="has 32 bytes"):
             panel.estimate([bytes(2), bytes(4)])
 
 

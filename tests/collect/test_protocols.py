@@ -176,7 +176,7 @@ def test_reports_of_another_protocol_are_refused(protocol: FrequencyProtocol) ->
     assert texts.name != numbers.name
     with pytest.raises(Misconfigured, match="no reports"):
         protocol.estimate([])
-    with pytest.raises(Misconfigured, match=r"is \d+ bytes?"):
+    with pytest.raises(Misconfigured, match=r"has \d+ bytes?"):
         protocol.estimate([bytes(protocol.size + 1)])
 
 

@@ -102,7 +102,7 @@ def test_a_mean_is_refused_where_the_assumed_rows_leave_its_whole_range(epsilon:
 
 def test_the_preview_says_that_it_is_refused() -> None:
     curator = opened()
-    said = "is refused: no bounds are known for the dates of `born`"
+    said = "is refused: differences of the dates of `born` have no bounds"
     seen = curator.preview(MEAN, epsilon=0.1)
     assert said in str(seen)
     assert any(said in note for note in seen.to_dict()["notes"])
@@ -125,7 +125,7 @@ def test_asking_anyway_changes_no_identity_and_no_stored_answer() -> None:
 
 def test_a_batch_is_refused_before_any_of_it_is_charged() -> None:
     curator, asked = opened(), ["SELECT COUNT(*) AS n FROM visits", MEAN]
-    with pytest.raises(Refused, match="no bounds are known for the dates"):
+    with pytest.raises(Refused, match="differences of the dates"):
         curator.batch(asked, epsilon=0.1)
     assert not curator.budget.spent
     assert len(curator.batch(asked, epsilon=0.1, anyway=True)) == 2

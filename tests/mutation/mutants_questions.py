@@ -435,7 +435,7 @@ QUESTIONS: tuple[Mutant, ...] = (
     Mutant(
         "types: later data choose them",
         "settle_types",
-        "{**found, **_by_values(source, found, values), **known, **named}",
+        "{**found, **_by_facts(source, found, facts), **known, **named}",
         "{**found, **known, **found, **named}",
         "a missing value changes a type, and with it prices and refusals",
         ("tests/curator/test_column_types.py",),

@@ -114,7 +114,7 @@ def useless(plan: Plan, confidence: Fraction, rows: int | None) -> Iterator[tupl
             parts = [part for argument in aggregate.arguments for part in walk(argument)]
             dates = sorted({f"`{part.name}`" for part in parts if isinstance(part, Column) and part.type in DATES})
             of = f" of {' and '.join(dates)}" if dates else ""
-            why = f"no bounds are known for the dates{of}, so its noise is thousands of years wide."
+            why = f"differences of the dates{of} have no bounds, so its noise is thousands of years wide."
             clip = "Clip it to what it can be: CLIP(..., 0, 120) for an age in years, CLIP(..., 0, 44000) in days."
             yield aggregate.words(), why, f"{clip} Or pass anyway=True."
         elif rows is not None and _fills_its_range(plan, reading, confidence, rows):

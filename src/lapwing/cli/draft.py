@@ -13,19 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
-from lapwing.curator.settings import ROW
+from lapwing.curator.settings import ROW, read_bounds
 from lapwing.engines.backends import stored_types
 from lapwing.engines.engine import StoredTypes
 from lapwing.engines.source import Csv, PostgresTable, file_source, read_source
 from lapwing.errors import Bug, Misconfigured
+from lapwing.expressions.operators.dates import DATES
 from lapwing.expressions.table import unit_advice
 from lapwing.expressions.types import Type
 from lapwing.postgres import is_postgres
 from lapwing.privacy.budget import Budget
 
 
-def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:
-    """The text of a lapwing.toml for a table that stays in its PostgreSQL database."""
+def draft_served(
+    address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal, days: tuple[str, str] | None = None
+) -> str:
+    """The text of a lapwing.toml for a table that stays in its PostgreSQL database. `days`: the bounds of all dates."""
     if not is_postgres(address):
         raise Misconfigured(
             "`--table` is for a PostgreSQL database: lapwing init postgresql://HOST/DATABASE --table ..."
@@ -36,16 +39,18 @@ def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, d
     Budget(epsilon, delta)
     where = f"source = {quote_toml(address)}\ntable = {quote_toml(table or source.table)}\n"
     types = stored_types(source)
-    tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints())
+    tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints(days))
     return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but="", tables=tables)
 
 
-def draft(files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, file: Path) -> str:
+def draft(
+    files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, file: Path, days: tuple[str, str] | None = None
+) -> str:
     """The text of a lapwing.toml for these files, which are about the same units."""
     Budget(epsilon, delta)
     if len({data.stem.lower() for data in files}) < len(files):
         raise Misconfigured("two files have the same name, which would be that of two tables. Rename one of them.")
-    hints = _Hints()
+    hints = _Hints(days)
     tables = "\n".join(_table(data, unit, file, hints, alone=len(files) == 1) for data in files)
     guessed = any(isinstance(file_source(data), Csv) for data in files)
     return _TEXT.format(
@@ -57,7 +62,11 @@ def draft(files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, fi
 
 
 class _Hints(set[str]):
-    """Hints that were given."""
+    """Hints that were given, and the bounds of dates."""
+
+    def __init__(self, days: tuple[str, str] | None) -> None:
+        read_bounds(days, Type.DATE)
+        self.bounds = f", bounds = [{', '.join(map(quote_toml, days))}]" if days else ""
 
     def once(self, hint: str) -> str:
         """The hint with a line break, the first time; then nothing."""
@@ -106,7 +115,9 @@ def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, gues
     kind, zoned = types[name], name in types.zoned
     hint = "" if is_unit else "".join(map(hints.once, _hints(kind, zoned=zoned, guessed=guessed)))
     zone = ', zone = "UTC"' if zoned and not guessed else ""
-    return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone} }}\n'
+    dated = kind in DATES and not is_unit
+    hint += hints.once(_DATES) if dated and not hints.bounds else ""
+    return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone}{hints.bounds if dated else ""} }}\n'
 
 
 def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
@@ -133,6 +144,7 @@ _GUESSED = "# REVIEW: types were guessed from the first rows."
 _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
 # edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""
+_DATES = '# REVIEW dates: bounds = ["2023-01-01", "2024-12-31"] inside the braces allows GROUP BY month, day or year.'
 _TIMES = """\
 # REVIEW times: zone = "UTC", or "Europe/Oslo", inside the braces says in which zone they are; UTC allows
 # AT TIME ZONE with any other."""

@@ -194,6 +194,8 @@ def init(
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     epsilon: Annotated[str | None, typer.Option(help="How much may ever leak about one unit.")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
+    since: Annotated[str | None, typer.Option(help="The first day of all dates, such as 2023-01-01.")] = None,
+    until: Annotated[str | None, typer.Option(help="Their last day: declares both as their bounds.")] = None,
     browser: Annotated[bool, typer.Option("--browser", help="Declare facts on a page of this machine.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: write a draft to edit.")] = False,
     file: FileOption = DEFAULT,
@@ -204,10 +206,12 @@ def init(
     from lapwing.postgres import is_postgres
     from lapwing.privacy.budget import Budget
 
-    is_file = len(data) == 1 and table is None and not is_postgres(data[0])
+    is_file = len(data) == 1 and table is None and not is_postgres(data[0]) and not (since or until)
     asks = not (yes or as_json) and unit is None and sys.stdin.isatty()
     if is_file and (browser or asks):
         return _set_up(Path(data[0]), unit, epsilon, delta, file, browser=browser)
+    if bool(since) != bool(until):
+        raise Misconfigured("Pass both --since and --until, the first and the last day of all dates.")
     if unit is None:
         raise Misconfigured(_UNIT)
     if epsilon is None:
@@ -215,12 +219,13 @@ def init(
     if file.exists():
         raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
     size, slip = read_number(epsilon, "epsilon"), read_number(delta, "delta")
+    days = (since, until) if since and until else None
     if table is not None or any(map(is_postgres, data)):
         if len(data) > 1:
             raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
-        text = draft_served(data[0], table, unit, size, slip)
+        text = draft_served(data[0], table, unit, size, slip, days)
     else:
-        text = draft(list(map(Path, data)), unit, size, slip, file)
+        text = draft(list(map(Path, data)), unit, size, slip, file, days)
     weak = Budget(size, slip).weakness
     try:
         file.write_text(text, encoding="utf-8")

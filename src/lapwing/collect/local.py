@@ -136,7 +136,8 @@ class LocalProtocol(ABC):
     def _stack(self, reports: list[Any]) -> Reports:
         size = self.size
         if not all(isinstance(report, bytes | bytearray) and len(report) == size for report in reports):
-            raise Misconfigured(f"A report of this protocol has {size} bytes. Refuse reports of any other length.")
+            words = "1 byte" if size == 1 else f"{size} bytes"
+            raise Misconfigured(f"A report of this protocol has {words}. Refuse reports of any other length.")
         return Reports(self.name, np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), size))
 
 

@@ -2,7 +2,8 @@
 
 Types:  `types=` decides. A column that it leaves out has the type that the ledger recorded for it when the table was
         first opened, whatever the new data look like: they are cast, and what does not cast is NULL. Otherwise it has
-        the type of its column: of a frame by its dtype alone, of a file by its schema, of a CSV file text.
+        the type of its column: of a frame by its dtype alone, of a file by its schema, of a CSV file text; or
+        timestamp, if its bounds are dates.
         No value is read, unless types="guess" asks for it, which only the first open of a ledger may.
 Why:    a type that followed the rows would tell of them: in numpy one missing value makes integers float64, and the
         next question is refused or priced otherwise. What the first frame looked like is believed, as the unit is
@@ -14,13 +15,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, NoReturn
 
 from lapwing.curator.automatic import AUTO
-from lapwing.curator.settings import read_auto_limits, read_edges, read_interval, read_limit, read_type, read_values
+from lapwing.curator.settings import (
+    read_auto_limits,
+    read_bounds,
+    read_edges,
+    read_interval,
+    read_limit,
+    read_type,
+    read_values,
+)
 from lapwing.engines.backends import stored_types
 from lapwing.engines.engine import StoredTypes
 from lapwing.engines.source import Csv, Frame, LocalSource, Source
@@ -66,7 +76,7 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
     declared = {what: _by_column(what, getattr(facts, what), found) for what in COLUMN_FACTS[:-1]}
     for what in ("values", "edges"):
         declared[what] = {column: _as_list(listed) for column, listed in declared[what].items()}
-    stored = settle_types(title, source, found, _types(facts.types, found), declared["values"], ledger)
+    stored = settle_types(title, source, found, _types(facts.types, found), declared, ledger)
     zones = settle_zones(title, found, stored, declared["zones"], ledger)
     for what, by_column in declared.items():
         for column in by_column:
@@ -130,17 +140,18 @@ def _types(declared: Any, found: Mapping[str, Type]) -> Mapping[str, object] | s
 
 
 def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], zone: str | None) -> Field:
-    bounds, unit_bounds = declared["bounds"].get(column), declared["unit_bounds"].get(column)
-    auto = isinstance(bounds, str) and bounds == AUTO
+    written = declared["bounds"].get(column)
+    bounds, span = read_bounds(written, kind)
     return Field(
         column,
         kind,
-        None if bounds is None or auto else read_interval(bounds),
-        None if unit_bounds is None else read_interval(unit_bounds),
+        bounds,
+        read_interval(declared["unit_bounds"].get(column)),
         read_values(declared["values"].get(column, ()), kind),
         read_edges(declared["edges"].get(column, ()), kind),
-        auto=auto,
+        auto=isinstance(written, str) and written == AUTO,
         zone=zone,
+        span=span,
     )
 
 
@@ -178,10 +189,11 @@ def settle_types(
     source: Source,
     found: StoredTypes,
     declared: Mapping[str, object] | str,
-    values: Mapping[str, Sequence[Any]],
+    facts: Mapping[str, Mapping[str, Any]],
     ledger: Ledger | None,
 ) -> dict[str, Type]:
-    """The type of every column. `found` has the stored types; `ledger` is the existing ledger, if any."""
+    """The type of every column. `found` has the stored types, `facts` what else is declared by column; `ledger` is the
+    existing ledger, if any."""
     guess = declared == GUESS
     if guess:
         _check_guess(title, source, ledger)
@@ -189,7 +201,7 @@ def settle_types(
     recorded = {} if ledger is None else ledger.declared_facts(title, "type")
     known = {name: read_type(recorded[name.lower()]) for name in found if name.lower() in recorded}
     named = {} if isinstance(declared, str) else {name: read_type(kind) for name, kind in declared.items()}
-    settled = {**found, **_by_values(source, found, values), **known, **named}
+    settled = {**found, **_by_facts(source, found, facts), **known, **named}
     if not recorded and (guess or not named):
         _tell_types(title, source, settled, guess=guess)
     return settled
@@ -208,12 +220,16 @@ def settle_zones(
     return {**settled, **declared}
 
 
-def _by_values(source: Source, found: Mapping[str, Type], values: Mapping[str, Sequence[Any]]) -> dict[str, Type]:
-    """What declared values say of pandas columns whose dtype a missing value has changed."""
+def _by_facts(source: Source, found: Mapping[str, Type], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Type]:
+    """What bounds say of texts in a CSV file, and values of pandas columns whose dtype a missing value has changed."""
+    if isinstance(source, Csv):
+        pairs = [(name, own) for name, own in facts["bounds"].items() if isinstance(own, list | tuple)]
+        dated = [name for name, own in pairs if all(isinstance(end, date | str) for end in own)]
+        return {name: Type.TIMESTAMP for name in dated if found.get(name) is Type.TEXT}
     settled: dict[str, Type] = {}
     if not isinstance(source, Frame):
         return settled
-    for name, listed in values.items():
+    for name, listed in facts["values"].items():
         kinds = {type_of(value) for value in listed if isinstance(value, int)} if isinstance(listed, list) else set()
         if name in source.numbers and kinds == {Type.INTEGER}:
             settled[name] = Type.INTEGER

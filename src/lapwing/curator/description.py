@@ -79,8 +79,8 @@ def _rows(table: Table) -> Iterator[tuple[str, str, str]]:
 def _declared(field: Field) -> Iterator[str]:
     if field.auto:
         yield "bounds are found privately"
-    if field.bounds is not None:
-        yield f"bounds {field.bounds}"
+    if field.bounds or field.span:
+        yield f"bounds {field.bounds or field.span}"
     if field.unit_bounds is not None:
         yield f"unit_bounds {field.unit_bounds}"
     if field.zone is not None:

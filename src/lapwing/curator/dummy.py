@@ -124,6 +124,7 @@ def _between(field: Field) -> Interval | None:
 def _day(field: Field, number: int) -> date:
     first = _FIRST_DAY if field.type is Type.DATE else _FIRST_TIME
     first, last = (field.edges[0], field.edges[-1]) if field.edges else (first, None)  # type: ignore[assignment]
+    first, last = (field.span.low, field.span.high) if field.span else (first, last)
     days = (last - first).days if isinstance(last, date) else _DAYS
     moved = first + timedelta(days=number % max(1, days))
     return moved if field.type is Type.DATE else moved + timedelta(minutes=number % 1440)

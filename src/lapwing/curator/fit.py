@@ -19,7 +19,7 @@ from lapwing.engines.source import LocalSource, Source
 from lapwing.expressions.expression import Column
 from lapwing.expressions.forms import Listed
 from lapwing.expressions.table import UNIT_ID, Field, Table
-from lapwing.expressions.to_sqlglot import real, value
+from lapwing.expressions.to_sqlglot import literal, value
 from lapwing.expressions.types import Type
 from lapwing.ledger import Ledger
 from lapwing.ledger.entry import EntryKind
@@ -98,17 +98,11 @@ class _Table:
             column = _value(field)
             if field.name != table.unit:
                 yield self._fact(field.name, "are NULL, NaN or not of the declared type"), _is_null(column)
-            if field.bounds is not None:
-                low, high = real(field.bounds.low), real(field.bounds.high)
-                advice = "Wider bounds cut fewer values and add noise."
-                yield (
-                    self._fact(field.name, f"lie below {field.bounds.low}", advice),
-                    exp.LT(this=column, expression=low),
-                )
-                yield (
-                    self._fact(field.name, f"lie above {field.bounds.high}", advice),
-                    exp.GT(this=column, expression=high),
-                )
+            if (ends := field.bounds or field.span) is not None:
+                low, high = literal(ends.low), literal(ends.high)
+                advice = f"Wider bounds {'cut fewer values and add noise' if field.bounds else 'leave out fewer rows'}."
+                yield self._fact(field.name, f"lie below {ends.low}", advice), exp.LT(this=column, expression=low)
+                yield self._fact(field.name, f"lie above {ends.high}", advice), exp.GT(this=column, expression=high)
             if field.values:
                 listed = Listed(this=column.copy(), values=field.values, kind=field.type, place=len(field.name))
                 outside = exp.And(this=_present(column), expression=exp.Not(this=exp.Paren(this=listed)))

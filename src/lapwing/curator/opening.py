@@ -80,6 +80,7 @@ def open_data(
     types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
     `zones` names the time zone of timestamps, zones={"at": "UTC"}; columns with a time zone are read in UTC.
     `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
+    Dates have bounds too, bounds={"at": ("2023-01-01", "2024-12-31")}: then their months and days are public groups.
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.
     Questions whose limits can cut something spend 5 % of their price on saying how much; check=0 turns that off.

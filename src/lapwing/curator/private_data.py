@@ -27,7 +27,7 @@ from lapwing.engines.engine import Engine, Origin
 from lapwing.engines.time_limit import prolonged
 from lapwing.errors import Bug, DataChanged, EngineFailed, LapwingError
 from lapwing.expressions.table import Catalog, Field, Table
-from lapwing.expressions.types import Interval, Value
+from lapwing.expressions.types import Interval, Span, Value
 from lapwing.ledger import Declaration, Ledger
 from lapwing.ledger.entry import LedgerView
 from lapwing.noise import SYSTEM
@@ -173,7 +173,7 @@ def declaration(table: Table, origin: Origin) -> Declaration:
 
 def _column(field: Field) -> dict[str, Any]:
     declared = {
-        "bounds": "auto" if field.auto else _interval(field.bounds),
+        "bounds": "auto" if field.auto else _interval(field.bounds or field.span),
         "unit_bounds": _interval(field.unit_bounds),
         "values": _values(field.values),
         "edges": _values(field.edges),
@@ -182,7 +182,7 @@ def _column(field: Field) -> dict[str, Any]:
     return {"type": field.type.value, **{name: value for name, value in declared.items() if value}}
 
 
-def _interval(interval: Interval | None) -> list[str] | None:
+def _interval(interval: Interval | Span | None) -> list[str] | None:
     return None if interval is None else [str(interval.low), str(interval.high)]
 
 

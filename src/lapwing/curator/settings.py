@@ -36,7 +36,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -51,7 +51,7 @@ from lapwing.engines.source import FileSource, LocalSource, Source, read_source,
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.expressions.refusal import nearest
 from lapwing.expressions.table import Catalog, Field, Limit, Table, unit_advice
-from lapwing.expressions.types import Interval, Type, Value
+from lapwing.expressions.types import Interval, Span, Type, Value
 from lapwing.numbers import count, exact, inside_unit, positive
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
 from lapwing.privacy.budget import Budget
@@ -245,7 +245,8 @@ class _Reader:
         at = f"columns.{name}."
         self._known(found, _COLUMN, at)
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
-        intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
+        bounds, span = self._at(f"{at}bounds", lambda: read_bounds(found.get("bounds"), kind))
+        totals = self._at(f"{at}unit_bounds", lambda: read_interval(found.get("unit_bounds")))
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
         if (null := found.get("null", False)) not in (False, True) or (null and not values):
             self._fail(f"{at}null", "says whether NULL is one of the `values`", "Write null = true beside them.")
@@ -254,13 +255,9 @@ class _Reader:
         auto = found.get("bounds") == AUTO
         zone = self._text(found["zone"], f"{at}zone") if "zone" in found else None
         return self._at(
-            f"columns.{name}", lambda: Field(name, kind, **intervals, values=values, edges=edges, auto=auto, zone=zone)
+            f"columns.{name}",
+            lambda: Field(name, kind, bounds, totals, values, edges, auto=auto, zone=zone, span=span),
         )
-
-    def _interval(self, found: Mapping[str, Any], key: str, at: str) -> Interval | None:
-        if key not in found or (key == "bounds" and found[key] == AUTO):
-            return None
-        return self._at(f"{at}{key}", lambda: read_interval(found[key]))
 
     def _limit(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
         return self._at(f"{at}{key}", lambda: read_limit(found.get(key), key))
@@ -334,8 +331,31 @@ def _is_auto(value: object) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
-def read_interval(value: object) -> Interval:
-    """Two numbers, the lower first."""
+def read_bounds(value: object, kind: Type) -> tuple[Interval | None, Span | None]:
+    """Bounds of numbers, or of dates and timestamps; the whole last day counts if it is written without a time."""
+    if kind is Type.TEXT and isinstance(value, list | tuple) and any(isinstance(end, date | str) for end in value):
+        raise Misconfigured('bounds are dates, but the column is text. Declare its type as "date" or "timestamp".')
+    if value is None or _is_auto(value) or kind not in (Type.DATE, Type.TIMESTAMP):
+        return None if _is_auto(value) else read_interval(value), None
+    if isinstance(value, list | tuple) and len(value) == 2:
+        with suppress(LapwingError):
+            low, high = _edge(value[0], kind, time.min), _edge(value[1], kind, time.max)
+            if isinstance(low, date) and isinstance(high, date) and low <= high:
+                return None, Span(low, high)
+    raise Misconfigured('bounds must be two dates, the earlier first, for example ["2023-01-01", "2024-12-31"].')
+
+
+def _edge(value: object, kind: Type, edge: time) -> Value:
+    with suppress(ValueError):
+        value = date.fromisoformat(value) if isinstance(value, str) else value
+    whole = kind is Type.TIMESTAMP and isinstance(value, date) and not isinstance(value, datetime)
+    return datetime.combine(value, edge) if whole else _value(value, kind)  # type: ignore[arg-type]
+
+
+def read_interval(value: object) -> Interval | None:
+    """Two numbers, the lower first; None if there are none."""
+    if value is None:
+        return None
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise Misconfigured("bounds must be two numbers, the lower first, for example [0, 100].")
     return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest, refuse
-from lapwing.expressions.types import MOST_EDGES, Interval, Type, Value, ascending, type_of
+from lapwing.expressions.types import MOST_EDGES, Interval, Span, Type, Value, ascending, type_of
 from lapwing.expressions.zones import zone_names
 from lapwing.numbers import shown
 
@@ -56,6 +56,8 @@ class Field:
     """True if the first question that needs bounds searches for them privately, for a share of its price."""
     zone: str | None = field(default=None, repr=False)
     """The time zone of its timestamps: UTC, or the one whose local times they are; None if that is not known."""
+    span: Span | None = field(default=None, repr=False)
+    """Bounds of its dates or timestamps; keys computed from it are those of this range."""
 
     def __post_init__(self) -> None:
         if self.zone is not None and self.type is not Type.TIMESTAMP:

@@ -49,6 +49,18 @@ class Interval:
         return f"[{text_of(self.low)}, {text_of(self.high)}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """All dates, or all timestamps, from low to high, inclusive."""
+
+    low: date
+    high: date
+
+    def __str__(self) -> str:
+        low, high = str(self.low).removesuffix(" 00:00:00"), str(self.high).removesuffix(" 23:59:59.999999")
+        return f"[{low}, {high}]"
+
+
 def type_of(value: Value) -> Type | None:
     """The type of a literal; None for NULL, which has every type."""
     match value:

@@ -1,6 +1,7 @@
 """Which values a key may take, and which groups a question has, where that is public.
 
-A column may hold its declared values; the truth values and NULL; or the whole numbers between its bounds and NULL.
+A column may hold its declared values; the truth values and NULL; the whole numbers between its bounds and NULL; or
+the dates of a public range (date_ranges.py); one that only WHERE gives counts if the key is not public without it.
 A key of such columns is computed for all their values, up to 100,000 combinations, by the operators that the engine
 runs: no listed value is impossible, and no possible one is missing. Parts over other columns may be known by
 themselves: a condition is true, false or NULL, MONTH(d) is 1 to 12 or NULL. Beyond that a key has the whole numbers of
@@ -42,6 +43,7 @@ from lapwing.expressions.operators.table import bounds_of
 from lapwing.expressions.table import Table
 from lapwing.expressions.to_sqlglot import emit, whole
 from lapwing.expressions.types import Type, Value
+from lapwing.plan.date_ranges import is_date, range_of, tried_dates
 
 MOST_RANGE = 1_000
 """The most whole numbers between bounds, and the most values computed from them, that are listed as keys."""
@@ -88,17 +90,26 @@ _Parts = Mapping[Expression, _Values]
 """The parts that a key is computed from."""
 
 
-def domain_of(key: Expression, table: Table) -> tuple[Value, ...] | None:
+def domain_of(key: Expression, table: Table, where: Expression | None = None) -> tuple[Value, ...] | None:
     """The values of a key in a fixed order, NULL last, or None if they are not public."""
+    tried = tried_dates(key, table, where, MOST_TRIED)
+    ranges = {part: _Values(dates, null, null) for part, (dates, null) in tried.items()}
+    declared = {part: values for part, values in ranges.items() if range_of(part, table, None) is not None}
+    values = _listed(key, table, where, declared)
+    return values if values is not None or len(declared) == len(ranges) else _listed(key, table, where, ranges)
+
+
+def _listed(key: Expression, table: Table, where: Expression | None, ranges: _Parts) -> tuple[Value, ...] | None:
+    """The values, given those of its dates."""
     match key:
         case Literal(value=value):
             return (value,)
         case Column(name=name) if values := table.field(name).values:
             return values
-    parts = _parts(key, table)
+    parts = _parts(key, table, ranges)
     if parts is not None and key not in parts:
         return _sort(key, _computed(key, parts), parts)
-    if isinstance(key, Call) and key.operator.name in BRANCHES and (found := _branches(key, table)):
+    if isinstance(key, Call) and key.operator.name in BRANCHES and (found := _branches(key, table, where)):
         return found
     own = None if parts is None else parts[key]
     if own is None or (len(own.known) > MOST_RANGE and not own.listed):
@@ -106,8 +117,10 @@ def domain_of(key: Expression, table: Table) -> tuple[Value, ...] | None:
     return (*own.known, None) if own.null else tuple(own.known)
 
 
-def _parts(expression: Expression, table: Table) -> _Parts | None:
+def _parts(expression: Expression, table: Table, ranges: _Parts) -> _Parts | None:
     """What an expression is computed from: its columns, or coarser parts where these take too many values."""
+    if is_date(expression) and expression in ranges:
+        return {expression: ranges[expression]}
     match expression:
         case Literal():
             return {}
@@ -115,7 +128,7 @@ def _parts(expression: Expression, table: Table) -> _Parts | None:
             own = _column(expression, table)
             return None if own is None else {expression: own}
         case Call(arguments=arguments):
-            fine = [_parts(argument, table) for argument in arguments]
+            fine = [_parts(argument, table, ranges) for argument in arguments]
             rough = [_alone(argument, table) or parts for argument, parts in zip(arguments, fine, strict=True)]
             for parts in (_joined(fine), _joined(rough)):
                 if parts is not None and _fits(expression, parts):
@@ -259,14 +272,14 @@ def _sort(key: Expression, values: tuple[Value, ...], parts: _Parts) -> tuple[Va
     return (*known, None) if None in values else tuple(known)
 
 
-def _branches(key: Call, table: Table) -> tuple[Value, ...] | None:
+def _branches(key: Call, table: Table, where: Expression | None) -> tuple[Value, ...] | None:
     """All that the branches may be; NULL last."""
     branches = BRANCHES[key.operator.name](key.arguments)
     if sum(not isinstance(branch, Literal) for branch in branches) > _MOST_BRANCHES:
         return None
     found: dict[Value, None] = {}
     for branch in branches:
-        values = domain_of(branch, table)
+        values = domain_of(branch, table, where)
         if values is None:
             return None
         found |= dict.fromkeys(value for value in values if value is not None)
@@ -309,9 +322,9 @@ class PublicGroups:
         return tuple(sorted(map(sum, product(*parts))))
 
 
-def public_groups(keys: Sequence[Expression], table: Table) -> PublicGroups:
-    """The public groups of these keys over a table."""
-    values: list[_Row | None] = [domain_of(key, table) for key in keys]
+def public_groups(keys: Sequence[Expression], table: Table, where: Expression | None = None) -> PublicGroups:
+    """The public groups of these keys over the rows of a table for which a condition holds."""
+    values: list[_Row | None] = [domain_of(key, table, where) for key in keys]
     parts = []
     for places in () if table.source is None else _related(keys, table):
         rows = _combinations([keys[i] for i in places], table)

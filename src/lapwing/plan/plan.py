@@ -23,13 +23,14 @@ from operator import add
 from lapwing.errors import Code, Misconfigured
 from lapwing.expressions.expression import Call, Column, Expression, Slot, walk
 from lapwing.expressions.identity import Identity, domain_facts
-from lapwing.expressions.phrases import name_text, units_text
+from lapwing.expressions.phrases import expression_text, name_text, units_text
 from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Table
 from lapwing.expressions.types import Type, Value
 from lapwing.mechanisms.cells import KeySelection
 from lapwing.plan.aggregates import choose_kinds, limit_notes
-from lapwing.plan.domain import public_groups
+from lapwing.plan.date_ranges import is_date, range_of
+from lapwing.plan.domain import MOST_RANGE, public_groups
 from lapwing.plan.key_selection import choose_selection, units_needed
 from lapwing.plan.kind import Kind, Measure, Reading
 from lapwing.plan.question import Order, Question
@@ -113,7 +114,10 @@ class Outline:
             return []
         used = [part.name for key in self.question.keys for part in walk(key) if isinstance(part, Column)]
         named = dict.fromkeys(name for name in used if self.table.field(name).values)
-        return [f"Rows whose `{name}` is not a declared value are not counted." for name in named]
+        said = [f"Rows whose `{name}` is not a declared value are not counted." for name in named]
+        spans = {name: self.table.field(name).span for name in used}
+        keys = "Keys are those of `{}` in {}; rows with other keys are not counted."
+        return said + [keys.format(name, span) for name, span in spans.items() if span is not None]
 
     @cached_property
     def identity(self) -> Identity:
@@ -207,7 +211,7 @@ def make_outline(
         stated = table.confidence if confidence is None else confidence
     for key in question.keys:
         _check_key(key, table)
-    public = public_groups(question.keys, table)
+    public = public_groups(question.keys, table, question.where)
     group_count = public.count
     domain = tuple([values for values in public.values if values is not None])
     if group_count is not None and group_count > MOST_GROUPS:
@@ -264,22 +268,16 @@ def priced(outline: Outline, prices: Prices) -> Plan:
     return Plan(outline, prices, measures, selection)
 
 
-_DAYS = (Type.DATE, Type.TIMESTAMP)
-
-
 def unknown_keys(question: Question) -> tuple[Code, str, str, str, str]:
     """The refusal of keys that are not public where no delta can be spent."""
-    public = public_groups(question.keys, question.table).values
+    public = public_groups(question.keys, question.table, question.where).values
     key = next(key for key, values in zip(question.keys, public, strict=True) if values is None)
     names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
-    day = next((part for part in walk(key) if isinstance(part, Column) and part.type in _DAYS), None)
     rewrite, undeclared = "Use a budget with a delta, which selects them", f"values for {names}"
     if not isinstance(key, Column) and key.type is Type.INTEGER:
         rewrite = f"Clip it to a range: CLIP(..., low, high). {rewrite}"
-    elif day is not None:
-        written = name_text(day.name)
-        coarser = f"MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
-        rewrite, undeclared = f"For coarser groups, use {coarser}; or a budget with a delta selects them.", ""
+    elif advice := _bounds_advice(key, question):
+        rewrite, undeclared = f"{advice}; or a budget with a delta selects them.", ""
     return (
         "keys-not-public",
         f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
@@ -287,6 +285,23 @@ def unknown_keys(question: Question) -> tuple[Code, str, str, str, str]:
         rewrite,
         undeclared,
     )
+
+
+def _bounds_advice(key: Expression, question: Question) -> str:
+    """How a key over dates becomes public; nothing if it has none."""
+    part = next((part for part in walk(key) if is_date(part)), None)
+    if part is None:
+        return ""
+    (name,) = (column.name for column in walk(part) if isinstance(column, Column))
+    written = name_text(name)
+    coarser = f"For coarser groups, use MONTH({written}) or BUCKET({written}, [DATE '2020-01-01', DATE '2020-07-01'])"
+    if range_of(part, question.table, question.where) is not None:
+        month = f"DATE_TRUNC('month', {expression_text(part)}), or a shorter range in WHERE"
+        return f"At most {MOST_RANGE:,} values are listed: use {month}. {coarser}"
+    first = f"Group by CAST({written} AS DATE), and have" if key == part and key.type is Type.TIMESTAMP else "Have"
+    fixed = f"WHERE {written} >= DATE '2024-01-01' AND {written} < DATE '2024-07-01'"
+    declared = f'bounds = ["2024-01-01", "2024-06-30"] for `{name}`'
+    return f"{first} the steward declare {declared}, or write {fixed}. {coarser}"
 
 
 def _choosing(question: Question, readings: tuple[Reading, ...], group_count: int | None) -> frozenset[int]:

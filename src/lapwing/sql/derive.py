@@ -206,7 +206,8 @@ def _key_field(name: str, key: Expression, table: Table) -> Field:
         )
     edges = key.edges if isinstance(key, Column) else ()
     bounds, values = declarable_bounds(bounds_of(key), key.type), domain_of(key, table) or ()
-    return Field(name, key.type, bounds, values=values, edges=edges, zone=zone_of(key))
+    span = table.field(key.name).span if isinstance(key, Column) else None
+    return Field(name, key.type, bounds, values=values, edges=edges, zone=zone_of(key), span=span)
 
 
 def _rows(table: Table, keys: tuple[Expression, ...]) -> int | None:
@@ -229,7 +230,8 @@ def _result_field(name: str, aggregate: Aggregate, table: Table) -> Field:
     if kind in ("min", "max") and argument.type is not None and argument.type is not Type.REAL:
         known = declarable_bounds(bounds, argument.type)
         values = domain_of(argument, table) or ()
-        return Field(name, argument.type, known, values=values, zone=zone_of(argument))
+        zone, span = zone_of(argument), table.field(argument.name).span if isinstance(argument, Column) else None
+        return Field(name, argument.type, known, values=values, zone=zone, span=span)
     if kind in ("sum", "mean") and bounds is None:
         refuse(
             "unbounded-value",

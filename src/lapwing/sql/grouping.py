@@ -166,7 +166,7 @@ def quantile(
         refuse(
             "wrong-type",
             part(),
-            "dates have no declared bounds, and it only takes numbers between bounds.",
+            "it only takes numbers between bounds, and a date is none.",
             "Use a number of days: MIN(CLIP(DATE_DIFF('day', DATE '2020-01-01', d), 0, 365)).",
         )
     if dates:
