@@ -16,8 +16,9 @@ _LISTED = 50  # values that an entry lists; of more it keeps their number and ha
 
 def declaration(table: Table, origin: Origin) -> Declaration:
     """The table as the ledger records it."""
+    limits = limits_of(table) | ({"csv": dict(origin.csv)} if origin.csv else {})
     seen, place, part = origin.fingerprint, origin.place, origin.part
-    return Declaration(table.name, table.version, table.unit, seen, place, part, limits_of(table))
+    return Declaration(table.name, table.version, table.unit, seen, place, part, limits, origin.files)
 
 
 def limits_of(table: Table) -> dict[str, Any]:

@@ -1,23 +1,29 @@
-"""Where a table's rows are: of a file only the named one is read, and changed content is detected.
+"""Where a table's rows are: only named files are read, and changed content is detected.
+
+A folder, or a pattern with `*` that is no file's name, stands for the Parquet files in it when it is opened; they and a
+list of files are one table. A part added later is not read until the table is opened again, and then it is other data.
 
 Guarantee:  a changed byte is noticed when the file is opened and before every question, unless the system reports the
             same device, inode, size and times as before. A copy with the same bytes is the same data.
-Proof:      the fingerprint is the SHA-256 of all bytes. It is computed once for each state that the system reports, of
-            which the time of change (ctime) cannot be set by a program and also follows who may read the file; a state
-            that began less than two seconds ago is not remembered, since a write in the same tick of the clock would
-            not change it.
+Proof:      the fingerprint is the SHA-256 of all bytes; of several files, that of their hashes in order, and of a CSV
+            file with declared facts, that of its hash and them. It is computed once for each state that the system
+            reports, of which the time of change (ctime) cannot be set by a program and also follows who may read the
+            file; a state that began less than two seconds ago is not remembered, since a write in the same tick of the
+            clock would not change it.
 Checked by: tests/engines/test_files.py
 """
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import re
 import stat
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,21 +34,72 @@ from lapwing.engines.connection import run
 from lapwing.engines.engine import Origin
 from lapwing.engines.spark_session import SparkAddress, is_spark_address, read_spark_address
 from lapwing.errors import Misconfigured
+from lapwing.expressions.refusal import nearest
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
 
 
 @dataclass(frozen=True, slots=True)
 class Parquet:
-    """A Parquet file, read in place."""
+    """A Parquet file, read in place, or several with the same columns."""
 
     path: Path
+    """The file, the folder, the pattern, or the first file of a list."""
+    parts: tuple[Path, ...] = ()
+    """The files, if they are several."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.parts or (self.path,)
 
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """A CSV file with a header. Columns are read as text and cast to their declared types."""
+    """A CSV file with a header, perhaps compressed. Columns are read as text and cast to their declared types. How it
+    is written is declared, never found in rows."""
 
     path: Path
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    decimal: str = "."
+    quote: str = '"'
+    null: tuple[str, ...] = ()
+    """What means NULL, besides the empty field."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is declared of how it is written, beyond the defaults."""
+        usual, own = asdict(file_source(self.path)), asdict(self)
+        return {name: list(own[name]) if name == "null" else own[name] for name in _RULES if own[name] != usual[name]}
+
+
+_ENCODINGS = {codecs.lookup(e).name: e for e in ("utf-8", "latin-1", "iso-8859-15", "windows-1250", "windows-1252")}
+"""UTF-8, and some of one byte per character: ASCII keeps its bytes, and no byte without a character can begin one in
+UTF-8."""
+
+_RULES: dict[str, tuple[str, str]] = {
+    "delimiter": (r"[!-/:-@\[-`{-~ \x01-\x09]", 'one character, such as ";"'),
+    "encoding": ("|".join(_ENCODINGS.values()), f"one of {', '.join(_ENCODINGS.values())}"),
+    "decimal": ("[.,]", '"." or ","'),
+    "quote": ("[\"']?", """'"' or "'", or "" if nothing is quoted"""),
+    "null": (r"(?s).*", 'a list of texts, such as ["NA"]'),
+}
+
+
+def declare_csv(source: Source, given: object) -> Csv:
+    """The source with what is declared of how its file is written."""
+    if not (isinstance(source, Csv) and isinstance(given, Mapping)):
+        raise Misconfigured('`csv` says how a CSV file is written: csv = { delimiter = ";", decimal = "," }.')
+    facts = dict(given)
+    for name, value in given.items():
+        if name not in _RULES:
+            raise Misconfigured(f"`csv` has no `{name}`. {nearest(str(name), _RULES)}")
+        if name == "encoding":
+            with suppress(LookupError, TypeError, ValueError):
+                facts[name] = _ENCODINGS[codecs.lookup(value).name]
+        texts = value if name == "null" and isinstance(value, list | tuple) else [facts[name]] * (name != "null")
+        if not texts or not all(isinstance(text, str) and re.fullmatch(_RULES[name][0], text) for text in texts):
+            raise Misconfigured(f"`{name}` of `csv` must be {_RULES[name][1]}.")
+    return replace(source, **facts | {"null": tuple(facts.get("null", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +157,52 @@ Source = LocalSource | ServedSource
 """Which engine reads it says engines/backends.py."""
 
 
-def read_source(place: str, table: str | None = None, folder: Path | None = None, *, public: bool = False) -> Source:
-    """The source with this address or path, from this folder on; `public` if others read the address too."""
+def read_source(
+    place: str | Sequence[str | Path], table: str | None = None, folder: Path = Path(), *, public: bool = False
+) -> Source:
+    """The source with this address or path, or these, from this folder on; `public` if others read the address too."""
+    if not isinstance(place, str):
+        return _parts(folder / (*place, "")[0], [folder / part for part in place])
     if is_postgres(place):
         return _postgres_table(read_address(place, public=public), table)
     if is_spark_address(place):
         return _spark_table(read_spark_address(place, public=public), table, folder)
-    path = Path(place) if folder is None else folder / place
+    path = folder / place
+    if path.is_dir():
+        return _parts(Path(os.path.abspath(path)), _matches(path, "*"))
+    if "*" in path.name and path.suffix.lower() in _PARQUET and not path.exists():
+        return _parts(path, _matches(path.parent, path.name))
     return file_source(path, table)
+
+
+_PARQUET = (".parquet", ".pq")
+
+
+def _matches(folder: Path, pattern: str) -> list[Path]:
+    """The Parquet files in a folder whose names match, in order; only `*` is special. Spark's marks are no parts."""
+    if (folder / "_delta_log").exists():
+        raise Misconfigured(f"`{folder.name}` is a Delta table, whose files hold deleted rows. Write it to one file.")
+    matching = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [p for p in paths if p.suffix.lower() in _PARQUET and p.name[0] not in "._" and matching.fullmatch(p.name)]
+
+
+def _parts(path: Path, parts: Sequence[Path]) -> Parquet:
+    if not parts or any(part.suffix.lower() not in _PARQUET for part in parts):
+        raise Misconfigured(
+            f"`{path.name}` names no .parquet file, or also other files. One table can be several files "
+            'if all are Parquet: source = "visits/*.parquet".'
+        )
+    return Parquet(path, tuple(parts))
+
+
+def title_of(source: FileSource) -> str:
+    """The name of a table without a declared one: that of its file, or of the folder of its parts."""
+    path = source.path
+    if isinstance(source, Parquet) and source.parts:
+        path = Path(os.path.abspath(path))
+        path = path if path.is_dir() else path.parent
+    return path.stem.removesuffix(_ending(path)) if is_compressed(path) else path.stem
 
 
 _PART = r'([^".]+|"(?:[^"]|"")+")'
@@ -144,17 +239,36 @@ def spark_frame(data: Any) -> SparkFrame | None:
 
 def file_source(path: Path, table: str | None = None) -> LocalSource:
     """The source for a file, by its extension."""
-    match path.suffix.lower():
-        case ".parquet" | ".pq":
-            return Parquet(path)
+    match _ending(path):
         case ".csv" | ".tsv" | ".txt":
-            return Csv(path)
+            return Csv(path, "\t" if _ending(path) == ".tsv" else ",")
+        case _ if path.suffix.lower() in _PARQUET:
+            return Parquet(path)
         case ".duckdb" | ".db" | ".ddb":
             return DuckDBTable(path, table or path.stem)
+        case ".xlsx" | ".xls" | ".ods" | ".json" | ".jsonl" | ".ndjson" as other:
+            reader = "excel" if other in (".xlsx", ".xls", ".ods") else "json"
+            lines = ", lines=True" if other in (".jsonl", ".ndjson") else ""
+            raise Misconfigured(
+                f"`{path.name}` is read by pandas. Open the frame, lw.open(frame, ...), or the file of the second line:\n"
+                f"frame = pandas.read_{reader}({str(path)!r}{lines})\n"
+                f"frame.to_parquet({str(path.with_suffix('.parquet'))!r})"
+            )
         case other:
             raise Misconfigured(
                 f"`{path.name or path}` has the unsupported extension `{other}`. Use a .parquet, .csv or .duckdb file."
             )
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether its name says so."""
+    return path.suffix.lower() in (".gz", ".zst")
+
+
+def _ending(path: Path) -> str:
+    """The extension, without that of a compressed CSV file."""
+    inner = Path(path.stem).suffix.lower() if is_compressed(path) else ""
+    return inner if inner in (".csv", ".tsv", ".txt") else path.suffix.lower()
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -179,15 +293,25 @@ def origin_of(source: LocalSource) -> Origin:
             return Origin(mark, None, "" if mark else str(id(data)))
         case DuckDBTable(path=path, table=table):
             return Origin(fingerprint(source), str(path.resolve()), table.lower())
-        case Parquet(path=path) | Csv(path=path):
-            return Origin(fingerprint(source), str(path.resolve()))
+        case Parquet(path=path, parts=parts):
+            return Origin(fingerprint(source), str(path.resolve()), files=_files(parts))
+        case Csv(path=path, facts=facts):
+            return Origin(fingerprint(source), str(path.resolve()), files=_files((path,) if facts else ()), csv=facts)
+
+
+def _files(parts: Sequence[Path]) -> tuple[tuple[bytes, str], ...]:
+    return tuple((digest_of(part), str(part.resolve())) for part in parts)
 
 
 def fingerprint(source: LocalSource) -> bytes:
-    """A hash of the whole file, and of its write-ahead log if it has one."""
+    """A hash of all bytes of the files, and of a database's write-ahead log; and of how a CSV file is read."""
     match source:
         case Frame(mark=mark):
             return mark
+        case Parquet(parts=parts) if parts:
+            return hashlib.sha256(b"".join(map(digest_of, parts))).digest()
+        case Csv(path=path, facts=facts) if facts:
+            return hashlib.sha256(digest_of(path) + repr(facts).encode()).digest()
         case Parquet(path=path) | Csv(path=path):
             return digest_of(path)
         case DuckDBTable(path=path):
@@ -253,7 +377,7 @@ def _digest(path: Path, state: _State) -> bytes:
     return digest
 
 
-_remembered = lru_cache(maxsize=64)(_digest)
+_remembered = lru_cache(maxsize=4096)(_digest)
 
 
 def _state(status: os.stat_result) -> _State:
