@@ -12,48 +12,82 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from lapwing.curator.settings import ROW
 from lapwing.engines.backends import stored_types
+from lapwing.engines.csv_rows import find_facts
 from lapwing.engines.engine import StoredTypes
-from lapwing.engines.source import Csv, PostgresTable, file_source, read_source
-from lapwing.errors import Bug, Misconfigured
+from lapwing.engines.source import Csv, FileSource, PostgresTable, declare_csv, read_source, title_of
+from lapwing.errors import Misconfigured
 from lapwing.expressions.table import unit_advice
 from lapwing.expressions.types import Type
-from lapwing.postgres import is_postgres
 from lapwing.privacy.budget import Budget
 
 
 def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:
     """The text of a lapwing.toml for a table that stays in its PostgreSQL database."""
-    if not is_postgres(address):
+    source = read_source(address, table, public=True)
+    if not isinstance(source, PostgresTable):
         raise Misconfigured(
             "`--table` is for a PostgreSQL database: lapwing init postgresql://HOST/DATABASE --table ..."
         )
-    source = read_source(address, table, public=True)
-    if not isinstance(source, PostgresTable):
-        raise Bug("an address is not PostgreSQL's")
-    Budget(epsilon, delta)
     where = f"source = {quote_toml(address)}\ntable = {quote_toml(table or source.table)}\n"
     types = stored_types(source)
     tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints())
-    return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but="", tables=tables)
+    return _text(tables, "", epsilon, delta)
 
 
-def draft(files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, file: Path) -> str:
-    """The text of a lapwing.toml for these files, which are about the same units."""
-    Budget(epsilon, delta)
-    if len({data.stem.lower() for data in files}) < len(files):
+def draft(
+    files: Sequence[str | Path],
+    unit: str,
+    epsilon: Decimal,
+    delta: Decimal,
+    file: Path,
+    *,
+    public: Sequence[str] = (),
+    csv: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """The text of a lapwing.toml for these files, which are about the same units, and public ones. `csv` has what
+    their first lines do not show."""
+    sources, hints = [source_of(data, csv) for data in files], _Hints()
+    if len({title_of(source).lower() for source in sources}) < len(files):
         raise Misconfigured("two files have the same name, which would be that of two tables. Rename one of them.")
-    hints = _Hints()
-    tables = "\n".join(_table(data, unit, file, hints, alone=len(files) == 1) for data in files)
-    guessed = any(isinstance(file_source(data), Csv) for data in files)
-    return _TEXT.format(
-        epsilon=epsilon,
-        delta=f"delta = {delta}\n" if delta else "",
-        but=", but types were guessed from the first rows" if guessed else "",
-        tables=tables,
-    )
+    tables = "\n".join(_table(source, unit, file, hints, alone=len(files) == 1) for source in sources)
+    tables += "".join(_public(source_of(data, csv), file) for data in public)
+    guessed = any(isinstance(source, Csv) for source in sources)
+    return _text(tables, ", but types were guessed from the first rows" if guessed else "", epsilon, delta)
+
+
+def source_of(data: str | Path, csv: Mapping[str, Any] = MappingProxyType({})) -> FileSource:
+    """A file, read as the first line of a CSV file suggests and as these facts say."""
+    source = read_source(str(data))
+    if isinstance(source, Csv):
+        return declare_csv(source, find_facts(source).facts | csv)
+    if not isinstance(source, FileSource):
+        raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
+    return source
+
+
+def declared_source(source: FileSource, file: Path) -> str:
+    """The lines that say where its rows are and how they are written."""
+    facts = source.facts if isinstance(source, Csv) else {}
+    said = ", ".join(f"{name} = {json.dumps(fact, ensure_ascii=False)}" for name, fact in facts.items())
+    path = os.path.relpath(source.path.resolve(), file.resolve().parent)
+    return f"source = {quote_toml(path)}\n" + (f"{_WRITTEN}\ncsv = {{ {said} }}\n" if said else "")
+
+
+def _public(source: FileSource, file: Path) -> str:
+    types = stored_types(source, guess=True)
+    others = ", ".join(f"{quote_toml(n)} = {quote_toml(t.value)}" for n, t in types.items() if t is not Type.TEXT)
+    guessed = f"{_GUESSED}\ntypes = {{ {others} }}\n" if others and isinstance(source, Csv) else ""
+    return f"\n[public.{quote_toml(title_of(source))}]\n{declared_source(source, file)}{guessed}"
+
+
+def _text(tables: str, but: str, epsilon: Decimal, delta: Decimal) -> str:
+    Budget(epsilon, delta)
+    return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but=but, tables=tables)
 
 
 class _Hints(set[str]):
@@ -67,14 +101,12 @@ class _Hints(set[str]):
         return f"{hint}\n"
 
 
-def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
-    source = file_source(data)
+def _table(source: FileSource, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
     types = stored_types(source, guess=True)
-    unit = _unit_of(unit, types, data.name)
-    if isinstance(source, Csv) and unit in types and not alone:
+    unit, guessed = _unit_of(unit, types, source.path.name), isinstance(source, Csv)
+    if guessed and unit in types and not alone:
         types[unit] = Type.TEXT  # as it is stored: '7' and '7.0' must not become one unit in one of the files
-    where = f"source = {quote_toml(os.path.relpath(data.resolve(), file.resolve().parent))}\n"
-    return _declared(data.stem, where, unit, types, hints, guessed=isinstance(source, Csv))
+    return _declared(title_of(source), declared_source(source, file), unit, types, hints, guessed=guessed)
 
 
 def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -> str:
@@ -98,6 +130,7 @@ def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hin
         f"\n[tables.{name}.columns]\n",
         *([hints.once(_GUESSED)] if guessed else []),
         *(_column(column, types, column == unit, hints, guessed=guessed) for column in types),
+        *(f"# {quote_toml(name)}: {_kind(stored)}; cast it in a view\n" for name, stored in types.left_out.items()),
     ]
     return "".join(lines)
 
@@ -106,7 +139,13 @@ def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, gues
     kind, zoned = types[name], name in types.zoned
     hint = "" if is_unit else "".join(map(hints.once, _hints(kind, zoned=zoned, guessed=guessed)))
     zone = ', zone = "UTC"' if zoned and not guessed else ""
-    return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone} }}\n'
+    values = ", values = [false, true]" if kind is Type.BOOLEAN and not is_unit else ""
+    return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone}{values} }}\n'
+
+
+def _kind(stored: str) -> str:
+    """A type as an engine names it, in words."""
+    return "list" if stored.endswith("]") or stored.startswith("_") else stored.split("(")[0].lower()
 
 
 def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
@@ -114,7 +153,7 @@ def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
         yield _OFFSETS if zoned and guessed else _ZONED if zoned else _TIMES
     if kind.is_number:
         yield _NUMBERS
-    if kind in (Type.TEXT, Type.BOOLEAN):
+    if kind is Type.TEXT:
         yield _TEXTS
 
 
@@ -133,6 +172,7 @@ _GUESSED = "# REVIEW: types were guessed from the first rows."
 _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
 # edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""
+_WRITTEN = "# REVIEW: as its first line looks, and as you said. Add encoding, decimal, quote or null if rows need them."
 _TIMES = """\
 # REVIEW times: zone = "UTC", or "Europe/Oslo", inside the braces says in which zone they are; UTC allows
 # AT TIME ZONE with any other."""

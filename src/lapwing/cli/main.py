@@ -197,6 +197,10 @@ def init(
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     epsilon: Annotated[str | None, typer.Option(help="How much may ever leak about one unit.")] = None,
     delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
+    public: Annotated[list[str] | None, typer.Option(help="A public file to join with; can be repeated.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="The decimal sign of CSV files: a comma.")] = None,
+    quote: Annotated[str | None, typer.Option(help="The quote of CSV files: ' or none.")] = None,
+    null: Annotated[list[str] | None, typer.Option(help="What means NULL in CSV files; can be repeated.")] = None,
     browser: Annotated[bool, typer.Option("--browser", help="Declare facts on a page of this machine.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: write a draft to edit.")] = False,
     file: FileOption = DEFAULT,
@@ -207,6 +211,8 @@ def init(
     from lapwing.postgres import is_postgres
     from lapwing.privacy.budget import Budget
 
+    if file.exists():
+        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
     is_file = len(data) == 1 and table is None and not is_postgres(data[0])
     asks = not (yes or as_json) and unit is None and sys.stdin.isatty()
     if is_file and (browser or asks):
@@ -215,15 +221,15 @@ def init(
         raise Misconfigured(_UNIT)
     if epsilon is None:
         raise Misconfigured(_EPSILON)
-    if file.exists():
-        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
     size, slip = read_number(epsilon, "epsilon"), read_number(delta, "delta")
     if table is not None or any(map(is_postgres, data)):
         if len(data) > 1:
             raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
         text = draft_served(data[0], table, unit, size, slip)
     else:
-        text = draft(list(map(Path, data)), unit, size, slip, file)
+        csv = {"decimal": decimal, "quote": quote, "null": null or None}
+        said = {name: value for name, value in csv.items() if value is not None}
+        text = draft(data, unit, size, slip, file, public=public or (), csv=said)
     weak = Budget(size, slip).weakness
     try:
         file.write_text(text, encoding="utf-8")
@@ -235,13 +241,11 @@ def init(
 
 def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
     """Asks for the facts of one file, and writes them."""
+    from lapwing.cli.draft import source_of
     from lapwing.cli.setup import Facts, ask_facts, check_text, first_questions
     from lapwing.engines.backends import stored_types
-    from lapwing.engines.source import file_source
 
-    if file.exists():
-        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
-    types = stored_types(file_source(data), guess=True)
+    types = stored_types(source_of(str(data)), guess=True)
     if browser:
         from lapwing.cli.options import need_server
 

@@ -1,19 +1,18 @@
 """CSV files, line by line, so that no row can affect another.
 
-The rules are fixed, and nothing is inferred from rows: the first line names the columns; one line is one row; fields
-are separated by a comma (a tab in .tsv files) and may be quoted by double quotes, unless another delimiter or quote is
-declared. Every column is text; an empty field, or one that is declared to mean it, is NULL. A malformed line affects
-only itself: missing fields are NULL; a line with too many fields, a broken quotation or bytes that are no text in the
-declared encoding (UTF-8 by default) is dropped.
+Nothing is inferred from rows. The first line names the columns, all of them text; one line is one row. Fields are
+separated by a comma (a tab in .tsv files) and may be quoted by double quotes, or as declared; an empty field, or what
+is declared to mean it, is NULL. A malformed line affects only itself: missing fields are NULL; a line with too many
+fields, a broken quotation or bytes that are no text in UTF-8, or the declared encoding, is dropped.
 
-Guarantee:  each row is a function of its own line and of the declared dialect. Lines are never joined, so a text with
-            line breaks would be several rows, and several units where every row is one: a file with an odd number of
-            quotes in any line is refused.
+Guarantee:  each row is a function of its own line and of what is declared. Lines are never joined, so a text with line
+            breaks would be several rows, and several units where every row is one: a file with an odd number of quotes
+            in any line is refused.
 Proof:      blocks end at line ends, and every line has an even number of quotes, so outside and inside of quotes are
             determined by the quotes of the same line. A line goes to Arrow's reader only if its quotes open and close
             whole fields and its delimiters outside of quotes are counted; there Arrow and `_fields` agree. All others
-            are read by `_fields`, one at a time. Declared encodings take each byte by itself and keep ASCII, so a line
-            in UTF-8 follows from its own bytes; a byte that is no character stays, and is not UTF-8 behind any other.
+            are read by `_fields`, one at a time. Declared encodings read each byte by itself and ASCII as it is, and a
+            byte without a character stays, which is not UTF-8 behind any text: so a line in UTF-8 follows from itself.
 Checked by: tests/engines/test_csv_rows.py
 """
 
@@ -33,8 +32,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv
 
-from lapwing.engines.source import Csv, check_file, is_compressed
+from lapwing.engines.source import Csv, check_file
 from lapwing.errors import Misconfigured
+from lapwing.expressions.refusal import hide_errors
 
 _LONGEST_HEADER = 1 << 20  # bytes
 _LONGEST_LINE = 1 << 26  # bytes
@@ -83,33 +83,33 @@ def _header_fault(first: bytes, line: bytes, names: list[str], source: Csv) -> s
     carriage returns alone, every row would be part of a name."""
     lower, encoding = [name.lower() for name in names], source.encoding
     twice = next((n for n, name in enumerate(lower) if name in lower[:n]), 0)
-    other = next((mark for mark in ";\t|," if len(names) == 1 and not source.facts and mark in names[0]), "")
-    bad = _decode(line) is None or (first.startswith(_BOM) and encoding != "utf-8")
+    other = _likely_delimiter(first, source) if len(names) == 1 and not source.facts else source.delimiter
+    bad_text = _decode(line) is None or (first.startswith(_BOM) and encoding != "utf-8")
+    bad_end = len(first) >= _LONGEST_HEADER or b"\0" in line or b"\r" in line
+    same = f"columns {lower.index(lower[twice]) + 1 if twice else 0} and {twice + 1}"
     faults = {
         "the file is empty. Write them there.": not first,
         "the file is in UTF-16. Save it as UTF-8.": first.startswith((b"\xff\xfe", b"\xfe\xff")),
-        f'it is not in {encoding}. Save it as UTF-8, or declare csv = {{ encoding = "windows-1252" }}.': bad,
-        "it is too long. End every line with a newline.": len(first) >= _LONGEST_HEADER
-        or b"\0" in line
-        or b"\r" in line,
+        f'it is not in {encoding}. Save it as UTF-8, or declare csv = {{ encoding = "windows-1252" }}.': bad_text,
+        "it is too long. End every line with a newline.": bad_end,
         "it is blank, or a quote in it is not closed. Correct it.": not names,
         "a column has no name. Write one.": not all(names),
-        f"columns {lower.index(lower[twice]) + 1 if twice else 0} and {twice + 1} have the same. Rename one.": twice
-        > 0,
-        f"it names only one, with a {other!r} inside. Declare csv = {{ delimiter = {json.dumps(other)} }}.": bool(
-            other
-        ),
+        f"{same} have one name; case is ignored. Rename one.": twice > 0,
+        f"it has another delimiter. Declare csv = {{ delimiter = {json.dumps(other)} }}.": other != source.delimiter,
     }
     return next((fault for fault, holds in faults.items() if holds), "")
 
 
 def find_facts(source: Csv) -> Csv:
-    """The source as its byte-order mark and first line look, and no row: with delimiter and encoding, for review."""
+    """The source with delimiter and encoding as the byte-order mark and the first line suggest, and no row."""
     first = _first_line(source.path)
+    encoding = "utf-8" if first.startswith(_BOM) or _decode(first) is not None else "windows-1252"
+    return replace(source, delimiter=_likely_delimiter(first, source), encoding=encoding)
+
+
+def _likely_delimiter(first: bytes, source: Csv) -> str:
     outside = re.sub(rb'"[^"]*"', b"", first)
-    delimiter = max((source.delimiter, *",;\t|"), key=lambda mark: outside.count(mark.encode()))
-    is_utf8 = first.startswith(_BOM) or _decode(first) is not None
-    return replace(source, delimiter=delimiter, encoding="utf-8" if is_utf8 else "windows-1252")
+    return max((source.delimiter, *",;\t|"), key=lambda mark: outside.count(mark.encode()))
 
 
 def _first_line(path: Path) -> bytes:
@@ -119,12 +119,11 @@ def _first_line(path: Path) -> bytes:
 
 @contextmanager
 def _open(path: Path) -> Iterator[BufferedReader]:
+    """The file; .gz and .zst are decompressed."""
     check_file(path)
-    try:
-        with BufferedReader(pa.input_stream(str(path))) if is_compressed(path) else path.open("rb") as file:
-            yield file
-    except OSError:
-        raise Misconfigured(f"`{path.name}` cannot be read. Check that it is complete.") from None
+    message = f"`{path.name}` is damaged or incomplete. Write it again."
+    with hide_errors(OSError, lambda _: message), BufferedReader(pa.input_stream(str(path))) as file:
+        yield file
 
 
 def _utf8(text: bytes, source: Csv) -> bytes:

@@ -29,8 +29,6 @@ class StoredTypes(dict[str, Type]):
     """Columns with a time zone: their timestamps are read in UTC."""
     left_out: Mapping[str, str] = MappingProxyType({})
     """The stored type of each column whose type is not supported."""
-    labels: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """The values of each column whose type lists them."""
 
     def __init__(self, types: Mapping[str, Type], zoned: Iterable[str]) -> None:
         super().__init__(types)

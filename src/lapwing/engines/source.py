@@ -15,14 +15,12 @@ Checked by: tests/engines/test_files.py
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import os
 import re
 import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -72,13 +70,13 @@ class Csv:
         return {name: list(own[name]) if name == "null" else own[name] for name in _RULES if own[name] != usual[name]}
 
 
-_ENCODINGS = {codecs.lookup(e).name: e for e in ("utf-8", "latin-1", "iso-8859-15", "windows-1250", "windows-1252")}
-"""UTF-8, and some of one byte per character: ASCII keeps its bytes, and no byte without a character can begin one in
-UTF-8."""
+_ENCODINGS = ("utf-8", "latin-1", "iso-8859-15", "windows-1250", "windows-1252")
+"""UTF-8, and some of one byte per character, in which ASCII keeps its bytes; one without a character begins none in
+UTF-8 either."""
 
-_RULES: dict[str, tuple[str, str]] = {
+_RULES = {
     "delimiter": (r"[!-/:-@\[-`{-~ \x01-\x09]", 'one character, such as ";"'),
-    "encoding": ("|".join(_ENCODINGS.values()), f"one of {', '.join(_ENCODINGS.values())}"),
+    "encoding": ("|".join(_ENCODINGS), f"one of {', '.join(_ENCODINGS)}"),
     "decimal": ("[.,]", '"." or ","'),
     "quote": ("[\"']?", """'"' or "'", or "" if nothing is quoted"""),
     "null": (r"(?s).*", 'a list of texts, such as ["NA"]'),
@@ -89,17 +87,14 @@ def declare_csv(source: Source, given: object) -> Csv:
     """The source with what is declared of how its file is written."""
     if not (isinstance(source, Csv) and isinstance(given, Mapping)):
         raise Misconfigured('`csv` says how a CSV file is written: csv = { delimiter = ";", decimal = "," }.')
-    facts = dict(given)
     for name, value in given.items():
         if name not in _RULES:
             raise Misconfigured(f"`csv` has no `{name}`. {nearest(str(name), _RULES)}")
-        if name == "encoding":
-            with suppress(LookupError, TypeError, ValueError):
-                facts[name] = _ENCODINGS[codecs.lookup(value).name]
-        texts = value if name == "null" and isinstance(value, list | tuple) else [facts[name]] * (name != "null")
-        if not texts or not all(isinstance(text, str) and re.fullmatch(_RULES[name][0], text) for text in texts):
-            raise Misconfigured(f"`{name}` of `csv` must be {_RULES[name][1]}.")
-    return replace(source, **facts | {"null": tuple(facts.get("null", ()))})
+        texts = value if name == "null" else [value]
+        rule, words = _RULES[name]
+        if not isinstance(texts, list | tuple) or not all(isinstance(t, str) and re.fullmatch(rule, t) for t in texts):
+            raise Misconfigured(f"`{name}` of `csv` must be {words}.")
+    return replace(source, **{**given, "null": tuple(given.get("null", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +163,9 @@ def read_source(
     if is_spark_address(place):
         return _spark_table(read_spark_address(place, public=public), table, folder)
     path = folder / place
-    if path.is_dir():
+    if os.path.isdir(path):  # False for a name that no file can have
         return _parts(Path(os.path.abspath(path)), _matches(path, "*"))
-    if "*" in path.name and path.suffix.lower() in _PARQUET and not path.exists():
+    if "*" in path.name and path.suffix.lower() in _PARQUET and not os.path.exists(path):
         return _parts(path, _matches(path.parent, path.name))
     return file_source(path, table)
 
@@ -190,19 +185,17 @@ def _matches(folder: Path, pattern: str) -> list[Path]:
 def _parts(path: Path, parts: Sequence[Path]) -> Parquet:
     if not parts or any(part.suffix.lower() not in _PARQUET for part in parts):
         raise Misconfigured(
-            f"`{path.name}` names no .parquet file, or also other files. One table can be several files "
-            'if all are Parquet: source = "visits/*.parquet".'
+            f"`{path.name}` names no .parquet file, or other files too. Only Parquet files can be one table together."
         )
     return Parquet(path, tuple(parts))
 
 
 def title_of(source: FileSource) -> str:
-    """The name of a table without a declared one: that of its file, or of the folder of its parts."""
+    """The name of a table without a declared one: that of its file or folder."""
     path = source.path
-    if isinstance(source, Parquet) and source.parts:
-        path = Path(os.path.abspath(path))
-        path = path if path.is_dir() else path.parent
-    return path.stem.removesuffix(_ending(path)) if is_compressed(path) else path.stem
+    if "*" in path.name and not os.path.exists(path):
+        path = Path(os.path.abspath(path)).parent
+    return Path(path.stem).stem if path.suffix.lower() in _COMPRESSED else path.stem
 
 
 _PART = r'([^".]+|"(?:[^"]|"")+")'
@@ -247,10 +240,10 @@ def file_source(path: Path, table: str | None = None) -> LocalSource:
         case ".duckdb" | ".db" | ".ddb":
             return DuckDBTable(path, table or path.stem)
         case ".xlsx" | ".xls" | ".ods" | ".json" | ".jsonl" | ".ndjson" as other:
-            reader = "excel" if other in (".xlsx", ".xls", ".ods") else "json"
+            reader = "json" if "json" in other else "excel"
             lines = ", lines=True" if other in (".jsonl", ".ndjson") else ""
             raise Misconfigured(
-                f"`{path.name}` is read by pandas. Open the frame, lw.open(frame, ...), or the file of the second line:\n"
+                f"`{path.name}` is for pandas. Open its frame, lw.open(frame, ...), or the file of the last line:\n"
                 f"frame = pandas.read_{reader}({str(path)!r}{lines})\n"
                 f"frame.to_parquet({str(path.with_suffix('.parquet'))!r})"
             )
@@ -260,14 +253,12 @@ def file_source(path: Path, table: str | None = None) -> LocalSource:
             )
 
 
-def is_compressed(path: Path) -> bool:
-    """Whether its name says so."""
-    return path.suffix.lower() in (".gz", ".zst")
+_COMPRESSED = (".gz", ".zst")
 
 
 def _ending(path: Path) -> str:
     """The extension, without that of a compressed CSV file."""
-    inner = Path(path.stem).suffix.lower() if is_compressed(path) else ""
+    inner = Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else ""
     return inner if inner in (".csv", ".tsv", ".txt") else path.suffix.lower()
 
 

@@ -52,21 +52,22 @@ class Declaration:
 
     def note(self, salt: bytes) -> dict[str, Any]:
         """What the entry says. Data appear as marks only."""
-        place = None if self.place is None else _mark(salt, "place", self.place, self.part)
-        files = [
-            {"data": _mark(salt, "data", seen.hex(), ""), "place": _mark(salt, "place", path, "")}
-            for seen, path in self.files
-        ]
+        files = [_places(salt, *file) for file in self.files]
         return {
             "table": self.table,
             "version": self.version,
             "unit": self.unit,
             "mark": version_mark(salt, self.table, self.fingerprint),
-            "data": _mark(salt, "data", self.fingerprint.hex(), self.part),
-            "place": place,
+            **_places(salt, self.fingerprint, self.place, self.part),
             "limits": dict(self.limits),
             **({"files": files} if files else {}),
         }
+
+
+def _places(salt: bytes, fingerprint: bytes, place: str | None, part: str = "") -> dict[str, str | None]:
+    """The marks of contents and of where they are."""
+    marked = None if place is None else _mark(salt, "place", place, part)
+    return {"data": _mark(salt, "data", fingerprint.hex(), part), "place": marked}
 
 
 class Units:
