@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from lapwing.curator.settings import ROW
@@ -40,27 +39,20 @@ def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, d
 
 
 def draft(
-    files: Sequence[str | Path],
-    unit: str,
-    epsilon: Decimal,
-    delta: Decimal,
-    file: Path,
-    *,
-    public: Sequence[str] = (),
-    csv: Mapping[str, Any] = MappingProxyType({}),
+    data: list[Any], unit: str, epsilon: Decimal, delta: Decimal, file: Path, *, public: Sequence[str] = (), **csv: Any
 ) -> str:
     """The text of a lapwing.toml for these files, which are about the same units, and public ones. `csv` has what
     their first lines do not show."""
-    sources, hints = [source_of(data, csv) for data in files], _Hints()
-    if len({title_of(source).lower() for source in sources}) < len(files):
+    sources, hints = [source_of(path, **csv) for path in data], _Hints()
+    if len({title_of(source).lower() for source in sources}) < len(data):
         raise Misconfigured("two files have the same name, which would be that of two tables. Rename one of them.")
-    tables = "\n".join(_table(source, unit, file, hints, alone=len(files) == 1) for source in sources)
-    tables += "".join(_public(source_of(data, csv), file) for data in public)
+    tables = "\n".join(_table(source, unit, file, hints, alone=len(data) == 1) for source in sources)
+    tables += "".join(_public(source_of(path, **csv), file) for path in public)
     guessed = any(isinstance(source, Csv) for source in sources)
     return _text(tables, ", but types were guessed from the first rows" if guessed else "", epsilon, delta)
 
 
-def source_of(data: str | Path, csv: Mapping[str, Any] = MappingProxyType({})) -> FileSource:
+def source_of(data: str | Path, **csv: Any) -> FileSource:
     """A file, read as the first line of a CSV file suggests and as these facts say."""
     source = read_source(str(data))
     if isinstance(source, Csv):
@@ -95,10 +87,9 @@ class _Hints(set[str]):
 
     def once(self, hint: str) -> str:
         """The hint with a line break, the first time; then nothing."""
-        if hint in self:
-            return ""
+        given = hint in self
         self.add(hint)
-        return f"{hint}\n"
+        return "" if given else f"{hint}\n"
 
 
 def _table(source: FileSource, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
@@ -120,6 +111,7 @@ def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -
 
 def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hints, *, guessed: bool = False) -> str:
     name = quote_toml(title)
+    others = ((n, "list" if k[0] == "_" or k[-1] == "]" else k.lower()) for n, k in types.left_out.items())
     lines = [
         f"[tables.{name}]\n",
         where,
@@ -130,7 +122,7 @@ def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hin
         f"\n[tables.{name}.columns]\n",
         *([hints.once(_GUESSED)] if guessed else []),
         *(_column(column, types, column == unit, hints, guessed=guessed) for column in types),
-        *(f"# {quote_toml(name)}: {_kind(stored)}; cast it in a view\n" for name, stored in types.left_out.items()),
+        *(f"# {quote_toml(column)}: {kind}; cast it in a view\n" for column, kind in others),
     ]
     return "".join(lines)
 
@@ -141,11 +133,6 @@ def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, gues
     zone = ', zone = "UTC"' if zoned and not guessed else ""
     values = ", values = [false, true]" if kind is Type.BOOLEAN and not is_unit else ""
     return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone}{values} }}\n'
-
-
-def _kind(stored: str) -> str:
-    """A type as an engine names it, in words."""
-    return "list" if stored.endswith("]") or stored.startswith("_") else stored.split("(")[0].lower()
 
 
 def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:

@@ -229,7 +229,7 @@ def init(
     else:
         csv = {"decimal": decimal, "quote": quote, "null": null or None}
         said = {name: value for name, value in csv.items() if value is not None}
-        text = draft(data, unit, size, slip, file, public=public or (), csv=said)
+        text = draft(data, unit, size, slip, file, public=public or (), **said)
     weak = Budget(size, slip).weakness
     try:
         file.write_text(text, encoding="utf-8")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,23 +115,15 @@ def _prompt(question: str) -> str:
 
 def _column(name: str, facts: ColumnFacts) -> str:
     said = [f'type = "{facts.type}"']
-    if facts.bounds:
-        said.append(f"bounds = [{', '.join(str(_number(part)) for part in _parts(facts.bounds))}]")
-    if facts.values:
-        texts = facts.type == Type.TEXT.value
-        said.append(
-            f"values = [{', '.join(quote_toml(v) if texts else str(_number(v)) for v in _parts(facts.values))}]"
-        )
+    for what, given in (("bounds", facts.bounds), ("values", facts.values)):
+        texts = what == "values" and facts.type == Type.TEXT.value
+        parts = [quote_toml(part) if texts else str(read_number(part, what)) for part in _parts(given)]
+        said += [f"{what} = [{', '.join(parts)}]"] if given else []
     return f"{quote_toml(name)} = {{ {', '.join(said)} }}"
 
 
 def _parts(text: str) -> Iterator[str]:
     return (part.strip() for part in text.strip("[] ").split(",") if part.strip())
-
-
-def _number(text: str) -> Decimal:
-    number: Decimal = read_number(text, "bounds")
-    return number
 
 
 def _whole(text: str, name: str) -> int:

@@ -68,18 +68,9 @@ _LEAST_TIME, _MOST_TIME = Fraction(1), 3600  # seconds
 _TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spark"}
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {
-    "source",
-    "table",
-    "unit",
-    "version",
-    "rows_per_unit",
-    "groups_per_unit",
-    "confidence",
-    "columns",
-    "schema",
-} | {"answer_time", "csv"}
-_PUBLIC = {"source", "table", "key", "types", "csv"}
+_TABLE = {"source", "table", "csv", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "schema"}
+_TABLE |= {"answer_time", "columns"}
+_PUBLIC = {"source", "table", "csv", "key", "types"}
 _COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges", "zone"}
 
 
@@ -349,18 +340,14 @@ def read_interval(value: object) -> Interval:
     return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))
 
 
-def read_values(values: object, kind: Type) -> tuple[Value, ...]:
-    """A public list of values."""
+def read_values(values: object, kind: Type, what: str = "values", example: str = "['F', 'M']") -> tuple[Value, ...]:
+    """A public list of values, or the edges of a histogram."""
     if not isinstance(values, list | tuple):
-        raise Misconfigured("values must be a list, for example ['F', 'M'].")
+        raise Misconfigured(f"{what} must be a list, for example {example}.")
     return tuple(_value(value, kind) for value in values)
 
 
-def read_edges(edges: object, kind: Type) -> tuple[Value, ...]:
-    """The edges of a histogram."""
-    if not isinstance(edges, list | tuple):
-        raise Misconfigured("edges must be a list, for example [0, 18, 65].")
-    return tuple(_value(edge, kind) for edge in edges)
+read_edges = partial(read_values, what="edges", example="[0, 18, 65]")
 
 
 def _value(value: object, kind: Type) -> Value:

@@ -83,16 +83,15 @@ def _header_fault(first: bytes, line: bytes, names: list[str], source: Csv) -> s
     carriage returns alone, every row would be part of a name."""
     lower, encoding = [name.lower() for name in names], source.encoding
     twice = next((n for n, name in enumerate(lower) if name in lower[:n]), 0)
-    other = _likely_delimiter(first, source) if len(names) == 1 and not source.facts else source.delimiter
     bad_text = _decode(line) is None or (first.startswith(_BOM) and encoding != "utf-8")
     bad_end = len(first) >= _LONGEST_HEADER or b"\0" in line or b"\r" in line
     same = f"columns {lower.index(lower[twice]) + 1 if twice else 0} and {twice + 1}"
+    other = find_facts(source).delimiter if len(names) == 1 and not source.facts else source.delimiter
     faults = {
         "the file is empty. Write them there.": not first,
         "the file is in UTF-16. Save it as UTF-8.": first.startswith((b"\xff\xfe", b"\xfe\xff")),
         f'it is not in {encoding}. Save it as UTF-8, or declare csv = {{ encoding = "windows-1252" }}.': bad_text,
-        "it is too long. End every line with a newline.": bad_end,
-        "it is blank, or a quote in it is not closed. Correct it.": not names,
+        "it is blank, too long, or a quote or line in it does not end. Correct it.": bad_end or not names,
         "a column has no name. Write one.": not all(names),
         f"{same} have one name; case is ignored. Rename one.": twice > 0,
         f"it has another delimiter. Declare csv = {{ delimiter = {json.dumps(other)} }}.": other != source.delimiter,
@@ -103,13 +102,10 @@ def _header_fault(first: bytes, line: bytes, names: list[str], source: Csv) -> s
 def find_facts(source: Csv) -> Csv:
     """The source with delimiter and encoding as the byte-order mark and the first line suggest, and no row."""
     first = _first_line(source.path)
-    encoding = "utf-8" if first.startswith(_BOM) or _decode(first) is not None else "windows-1252"
-    return replace(source, delimiter=_likely_delimiter(first, source), encoding=encoding)
-
-
-def _likely_delimiter(first: bytes, source: Csv) -> str:
     outside = re.sub(rb'"[^"]*"', b"", first)
-    return max((source.delimiter, *",;\t|"), key=lambda mark: outside.count(mark.encode()))
+    delimiter = max((source.delimiter, *",;\t|"), key=lambda mark: outside.count(mark.encode()))
+    encoding = "utf-8" if first.startswith(_BOM) or _decode(first) is not None else "windows-1252"
+    return replace(source, delimiter=delimiter, encoding=encoding)
 
 
 def _first_line(path: Path) -> bytes:

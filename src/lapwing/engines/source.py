@@ -75,7 +75,7 @@ _ENCODINGS = ("utf-8", "latin-1", "iso-8859-15", "windows-1250", "windows-1252")
 UTF-8 either."""
 
 _RULES = {
-    "delimiter": (r"[!-/:-@\[-`{-~ \x01-\x09]", 'one character, such as ";"'),
+    "delimiter": (r"(?!['\"])[!-/:-@\[-`{-~ \x01-\x09]", 'one character, such as ";"'),
     "encoding": ("|".join(_ENCODINGS), f"one of {', '.join(_ENCODINGS)}"),
     "decimal": ("[.,]", '"." or ","'),
     "quote": ("[\"']?", """'"' or "'", or "" if nothing is quoted"""),
@@ -163,30 +163,26 @@ def read_source(
     if is_spark_address(place):
         return _spark_table(read_spark_address(place, public=public), table, folder)
     path = folder / place
-    if os.path.isdir(path):  # False for a name that no file can have
-        return _parts(Path(os.path.abspath(path)), _matches(path, "*"))
-    if "*" in path.name and path.suffix.lower() in _PARQUET and not os.path.exists(path):
-        return _parts(path, _matches(path.parent, path.name))
+    if os.path.isdir(path) or ("*" in path.name and _ending(path) in _PARQUET and not os.path.exists(path)):
+        return _parts(Path(os.path.abspath(path)), None)
     return file_source(path, table)
 
 
 _PARQUET = (".parquet", ".pq")
 
 
-def _matches(folder: Path, pattern: str) -> list[Path]:
-    """The Parquet files in a folder whose names match, in order; only `*` is special. Spark's marks are no parts."""
-    if (folder / "_delta_log").exists():
-        raise Misconfigured(f"`{folder.name}` is a Delta table, whose files hold deleted rows. Write it to one file.")
-    matching = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [p for p in paths if p.suffix.lower() in _PARQUET and p.name[0] not in "._" and matching.fullmatch(p.name)]
-
-
-def _parts(path: Path, parts: Sequence[Path]) -> Parquet:
-    if not parts or any(part.suffix.lower() not in _PARQUET for part in parts):
-        raise Misconfigured(
-            f"`{path.name}` names no .parquet file, or other files too. Only Parquet files can be one table together."
-        )
+def _parts(path: Path, parts: Sequence[Path] | None) -> Parquet:
+    """These Parquet files, or those in a folder or of a pattern, in order; only `*` is special. Spark's marks are no
+    parts."""
+    folder, pattern = (path, "*") if path.is_dir() else (path.parent, path.name)
+    if parts is None:
+        matching = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+        found = sorted(folder.iterdir()) if folder.is_dir() else []
+        parts = [p for p in found if matching.fullmatch(p.name) and _ending(p) in _PARQUET and p.name[0] not in "._"]
+        if (folder / "_delta_log").exists():
+            raise Misconfigured(f"`{folder.name}` is a Delta table, with deleted rows in it. Write it to one file.")
+    if not parts or any(_ending(part) not in _PARQUET for part in parts):
+        raise Misconfigured(f"`{path.name}` names no .parquet file, or others too. Only Parquet files are one table.")
     return Parquet(path, tuple(parts))
 
 
@@ -194,7 +190,7 @@ def title_of(source: FileSource) -> str:
     """The name of a table without a declared one: that of its file or folder."""
     path = source.path
     if "*" in path.name and not os.path.exists(path):
-        path = Path(os.path.abspath(path)).parent
+        path = path.parent
     return Path(path.stem).stem if path.suffix.lower() in _COMPRESSED else path.stem
 
 
@@ -235,7 +231,7 @@ def file_source(path: Path, table: str | None = None) -> LocalSource:
     match _ending(path):
         case ".csv" | ".tsv" | ".txt":
             return Csv(path, "\t" if _ending(path) == ".tsv" else ",")
-        case _ if path.suffix.lower() in _PARQUET:
+        case ".parquet" | ".pq":
             return Parquet(path)
         case ".duckdb" | ".db" | ".ddb":
             return DuckDBTable(path, table or path.stem)
