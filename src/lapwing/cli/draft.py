@@ -67,7 +67,7 @@ def declared_source(source: FileSource, file: Path) -> str:
     facts = source.facts if isinstance(source, Csv) else {}
     said = ", ".join(f"{name} = {json.dumps(fact, ensure_ascii=False)}" for name, fact in facts.items())
     path = os.path.relpath(source.path.resolve(), file.resolve().parent)
-    return f"source = {quote_toml(path)}\n" + (f"{_WRITTEN}\ncsv = {{ {said} }}\n" if said else "")
+    return f"source = {quote_toml(path)}\n" + (f"csv = {{ {said} }}  {_WRITTEN}\n" if said else "")
 
 
 def _public(source: FileSource, file: Path) -> str:
@@ -159,7 +159,7 @@ _GUESSED = "# REVIEW: types were guessed from the first rows."
 _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
 # edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""
-_WRITTEN = "# REVIEW: as its first line looks, and as you said. Add encoding, decimal, quote or null if rows need them."
+_WRITTEN = "# REVIEW: as the first line looks. Rows may need encoding, decimal, quote or null too."
 _TIMES = """\
 # REVIEW times: zone = "UTC", or "Europe/Oslo", inside the braces says in which zone they are; UTC allows
 # AT TIME ZONE with any other."""

@@ -32,7 +32,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv
 
-from lapwing.engines.source import Csv, check_file
+from lapwing.engines.source import COMPRESSED, Csv, check_file
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import hide_errors
 
@@ -118,8 +118,10 @@ def _open(path: Path) -> Iterator[BufferedReader]:
     """The file; .gz and .zst are decompressed."""
     check_file(path)
     message = f"`{path.name}` is damaged or incomplete. Write it again."
-    with hide_errors(OSError, lambda _: message), BufferedReader(pa.input_stream(str(path))) as file:
-        yield file
+    with hide_errors(OSError, lambda _: message):
+        stream = pa.input_stream(str(path), compression=COMPRESSED.get(path.suffix.lower()))
+        with BufferedReader(stream) as file:
+            yield file
 
 
 def _utf8(text: bytes, source: Csv) -> bytes:

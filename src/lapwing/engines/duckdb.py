@@ -285,8 +285,7 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
         }
         if guess and isinstance(source, Csv):
             guessed = _describe(connection, _guessing(source, pattern_of(source.path, connection)))
-            if len(guessed) == len(stored):
-                stored = dict(zip(stored, (column.type for column in guessed.values()), strict=True))
+            stored |= dict(zip(stored, (column.type for column in guessed.values()), strict=False))
     kinds = {name: _type_of(kind) for name, kind in stored.items()}
     zoned = (name for name, kind in stored.items() if kind in _ZONED)
     types = StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)

@@ -191,7 +191,7 @@ def title_of(source: FileSource) -> str:
     path = source.path
     if "*" in path.name and not os.path.exists(path):
         path = path.parent
-    return Path(path.stem).stem if path.suffix.lower() in _COMPRESSED else path.stem
+    return Path(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
 
 
 _PART = r'([^".]+|"(?:[^"]|"")+")'
@@ -249,12 +249,12 @@ def file_source(path: Path, table: str | None = None) -> LocalSource:
             )
 
 
-_COMPRESSED = (".gz", ".zst")
+COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 
 
 def _ending(path: Path) -> str:
     """The extension, without that of a compressed CSV file."""
-    inner = Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else ""
+    inner = Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSED else ""
     return inner if inner in (".csv", ".tsv", ".txt") else path.suffix.lower()
 
 
