@@ -160,7 +160,7 @@ def test_a_damaged_file_is_refused_without_its_content(tmp_path: Path, ending: s
 FAULTS: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "the file is empty"),
     "blank": (b"\n1,2\n", "it is blank"),
-    "duplicate": (f"a,{CANARY},b,{CANARY.upper()}\n1,2,3,4\n".encode(), "columns 2 and 4 have one name"),
+    "duplicate": (f"a,{CANARY},b,{CANARY.upper()}\n1,2,3,4\n".encode(), "column 4 has the name of another"),
     "unnamed": (f"{CANARY},,b\n".encode(), "a column has no name"),
     "encoding": (f"{CANARY},größe\n".encode("latin-1"), "it is not in utf-8"),
     "utf-16": (codecs.BOM_UTF16_LE + f"{CANARY},b\n".encode("utf-16-le"), "the file is in UTF-16"),

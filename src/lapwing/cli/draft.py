@@ -22,7 +22,6 @@ from lapwing.engines.source import Csv, FileSource, PostgresTable, declare_csv, 
 from lapwing.errors import Misconfigured
 from lapwing.expressions.table import unit_advice
 from lapwing.expressions.types import Type
-from lapwing.privacy.budget import Budget
 
 
 def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal) -> str:
@@ -34,7 +33,7 @@ def draft_served(address: str, table: str | None, unit: str, epsilon: Decimal, d
         )
     where = f"source = {quote_toml(address)}\ntable = {quote_toml(table or source.table)}\n"
     types = stored_types(source)
-    tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints())
+    tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, set())
     return _text(tables, "", epsilon, delta)
 
 
@@ -43,7 +42,7 @@ def draft(
 ) -> str:
     """The text of a lapwing.toml for these files, which are about the same units, and public ones. `csv` has what
     their first lines do not show."""
-    sources, hints = [source_of(path, **csv) for path in data], _Hints()
+    sources, hints = [source_of(path, **csv) for path in data], set[str]()
     if len({title_of(source).lower() for source in sources}) < len(data):
         raise Misconfigured("two files have the same name, which would be that of two tables. Rename one of them.")
     tables = "\n".join(_table(source, unit, file, hints, alone=len(data) == 1) for source in sources)
@@ -56,7 +55,8 @@ def source_of(data: str | Path, **csv: Any) -> FileSource:
     """A file, read as the first line of a CSV file suggests and as these facts say."""
     source = read_source(str(data))
     if isinstance(source, Csv):
-        return declare_csv(source, find_facts(source).facts | csv)
+        said = {name: fact for name, fact in csv.items() if fact is not None}
+        return declare_csv(source, find_facts(source).facts | said)
     if not isinstance(source, FileSource):
         raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
     return source
@@ -78,21 +78,17 @@ def _public(source: FileSource, file: Path) -> str:
 
 
 def _text(tables: str, but: str, epsilon: Decimal, delta: Decimal) -> str:
-    Budget(epsilon, delta)
     return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but=but, tables=tables)
 
 
-class _Hints(set[str]):
-    """Hints that were given."""
-
-    def once(self, hint: str) -> str:
-        """The hint with a line break, the first time; then nothing."""
-        given = hint in self
-        self.add(hint)
-        return "" if given else f"{hint}\n"
+def _once(given: set[str], hint: str) -> str:
+    """The hint with a line break, the first time; then nothing."""
+    text = "" if hint in given else f"{hint}\n"
+    given.add(hint)
+    return text
 
 
-def _table(source: FileSource, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
+def _table(source: FileSource, unit: str, file: Path, hints: set[str], *, alone: bool) -> str:
     types = stored_types(source, guess=True)
     unit, guessed = _unit_of(unit, types, source.path.name), isinstance(source, Csv)
     if guessed and unit in types and not alone:
@@ -109,27 +105,27 @@ def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -
     return unit
 
 
-def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hints, *, guessed: bool = False) -> str:
+def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: set[str], *, guessed: bool = False) -> str:
     name = quote_toml(title)
     others = ((n, "list" if k[0] == "_" or k[-1] == "]" else k.lower()) for n, k in types.left_out.items())
     lines = [
         f"[tables.{name}]\n",
         where,
-        hints.once(_UNIT) + f"unit = {quote_toml(unit)}\n",
-        *([] if unit == ROW else [hints.once(_ROWS) + "# rows_per_unit = 5\n"]),
-        *([] if unit == ROW else [hints.once(_GROUPS) + "# groups_per_unit = 3\n"]),
-        hints.once(_PROMISED if "\ntable = " in where else _VERSION) + 'version = "1"\n',
+        _once(hints, _UNIT) + f"unit = {quote_toml(unit)}\n",
+        *([] if unit == ROW else [_once(hints, _ROWS) + "# rows_per_unit = 5\n"]),
+        *([] if unit == ROW else [_once(hints, _GROUPS) + "# groups_per_unit = 3\n"]),
+        _once(hints, _PROMISED if "\ntable = " in where else _VERSION) + 'version = "1"\n',
         f"\n[tables.{name}.columns]\n",
-        *([hints.once(_GUESSED)] if guessed else []),
+        *([_once(hints, _GUESSED)] if guessed else []),
         *(_column(column, types, column == unit, hints, guessed=guessed) for column in types),
         *(f"# {quote_toml(column)}: {kind}; cast it in a view\n" for column, kind in others),
     ]
     return "".join(lines)
 
 
-def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, guessed: bool) -> str:
+def _column(name: str, types: StoredTypes, is_unit: bool, hints: set[str], *, guessed: bool) -> str:
     kind, zoned = types[name], name in types.zoned
-    hint = "" if is_unit else "".join(map(hints.once, _hints(kind, zoned=zoned, guessed=guessed)))
+    hint = "" if is_unit else "".join(_once(hints, text) for text in _hints(kind, zoned=zoned, guessed=guessed))
     zone = ', zone = "UTC"' if zoned and not guessed else ""
     values = ", values = [false, true]" if kind is Type.BOOLEAN and not is_unit else ""
     return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone}{values} }}\n'

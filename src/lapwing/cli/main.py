@@ -222,15 +222,13 @@ def init(
     if epsilon is None:
         raise Misconfigured(_EPSILON)
     size, slip = read_number(epsilon, "epsilon"), read_number(delta, "delta")
+    weak = Budget(size, slip).weakness
     if table is not None or any(map(is_postgres, data)):
         if len(data) > 1:
             raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
         text = draft_served(data[0], table, unit, size, slip)
     else:
-        csv = {"decimal": decimal, "quote": quote, "null": null or None}
-        said = {name: value for name, value in csv.items() if value is not None}
-        text = draft(data, unit, size, slip, file, public=public or (), **said)
-    weak = Budget(size, slip).weakness
+        text = draft(data, unit, size, slip, file, public=public or (), decimal=decimal, quote=quote, null=null or None)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

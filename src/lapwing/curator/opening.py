@@ -191,9 +191,9 @@ def _are_files(data: Any) -> bool:
 
 def _as_written(title: str, source: Source, csv: Any, ledger: Ledger | None) -> Source:
     """The source with what is declared of how its CSV file is written, or else with what the ledger recorded."""
-    recorded = ledger.declared_csv(title) if ledger is not None and isinstance(source, Csv) else None
-    said = recorded if csv is None else csv
-    return source if said is None else declare_csv(source, said)
+    if csv is None and ledger is not None and isinstance(source, Csv):
+        csv = ledger.declared_csv(title)
+    return source if csv is None else declare_csv(source, csv)
 
 
 def _versioned(title: str, source: Source, facts: TableFacts, population: Population) -> TableFacts:

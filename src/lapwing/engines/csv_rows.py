@@ -85,7 +85,6 @@ def _header_fault(first: bytes, line: bytes, names: list[str], source: Csv) -> s
     twice = next((n for n, name in enumerate(lower) if name in lower[:n]), 0)
     bad_text = _decode(line) is None or (first.startswith(_BOM) and encoding != "utf-8")
     bad_end = len(first) >= _LONGEST_HEADER or b"\0" in line or b"\r" in line
-    same = f"columns {lower.index(lower[twice]) + 1 if twice else 0} and {twice + 1}"
     other = find_facts(source).delimiter if len(names) == 1 and not source.facts else source.delimiter
     faults = {
         "the file is empty. Write them there.": not first,
@@ -93,7 +92,7 @@ def _header_fault(first: bytes, line: bytes, names: list[str], source: Csv) -> s
         f'it is not in {encoding}. Save it as UTF-8, or declare csv = {{ encoding = "windows-1252" }}.': bad_text,
         "it is blank, too long, or a quote or line in it does not end. Correct it.": bad_end or not names,
         "a column has no name. Write one.": not all(names),
-        f"{same} have one name; case is ignored. Rename one.": twice > 0,
+        f"column {twice + 1} has the name of another; case is ignored. Rename it.": twice > 0,
         f"it has another delimiter. Declare csv = {{ delimiter = {json.dumps(other)} }}.": other != source.delimiter,
     }
     return next((fault for fault, holds in faults.items() if holds), "")
@@ -118,10 +117,9 @@ def _open(path: Path) -> Iterator[BufferedReader]:
     """The file; .gz and .zst are decompressed."""
     check_file(path)
     message = f"`{path.name}` is damaged or incomplete. Write it again."
-    with hide_errors(OSError, lambda _: message):
-        stream = pa.input_stream(str(path), compression=COMPRESSED.get(path.suffix.lower()))
-        with BufferedReader(stream) as file:
-            yield file
+    packing = COMPRESSED.get(path.suffix.lower())
+    with hide_errors(OSError, lambda _: message), BufferedReader(pa.input_stream(str(path), packing)) as file:
+        yield file
 
 
 def _utf8(text: bytes, source: Csv) -> bytes:
@@ -155,7 +153,7 @@ class _Block:
     def __init__(self, text: bytes, source: Csv) -> None:
         self.text, self.source, self.delimiter = text, source, source.delimiter
         self.data: _Bytes = np.frombuffer(text, np.uint8)
-        self.quote = source.quote
+        self.quote, self.nulls = source.quote, ["", *source.null]
         self.quotes = self._places(ord(self.quote)) if self.quote else np.zeros(0, np.intp)
         self.ends, self.cuts = self._split(source.path.name)
         self.starts: _Places = np.concatenate(([0], self.ends[:-1] + 1)).astype(np.intp)
@@ -222,19 +220,17 @@ class _Block:
             pa.BufferReader(b"\n" + text if text.startswith(_BOM) else text),
             read_options=csv.ReadOptions(column_names=names, use_threads=False, block_size=size),
             parse_options=csv.ParseOptions(delimiter=self.delimiter, quote_char=self.quote or False),
-            convert_options=csv.ConvertOptions(
-                column_types=schema, null_values=["", *self.source.null], strings_can_be_null=True
-            ),
+            convert_options=csv.ConvertOptions(column_types=schema, null_values=self.nulls, strings_can_be_null=True),
         )
         missing = [pa.nulls(table.num_rows, pa.string())] * (len(schema) - width)
         return pa.Table.from_arrays([*table.columns, *missing], schema=schema)
 
     def _one_by_one(self, lines: _Lines, schema: pa.Schema) -> pa.Table:
-        width, rows, nulls = len(schema), [], ("", *self.source.null)
+        width, rows = len(schema), []
         for start, end in zip(self.starts[lines], self.ends[lines], strict=True):
             fields = _fields(self.text[start:end].rstrip(b"\r"), self.source)
             if fields is not None and len(fields) <= width:
-                rows.append([None if f in nulls else f for f in fields] + [None] * (width - len(fields)))
+                rows.append([None if f in self.nulls else f for f in fields] + [None] * (width - len(fields)))
         columns = zip(*rows, strict=True) if rows else ((),) * width
         return pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], schema=schema)
 

@@ -25,6 +25,7 @@ from lapwing.engines.duckdb_dialect import DUCKDB, cast_to
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumn, StoredTypes, check_unit_types, stored_column
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import (
+    COMPRESSED,
     Csv,
     DuckDBTable,
     Frame,
@@ -295,9 +296,10 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
 
 def _guessing(source: Csv, pattern: str) -> str:
     """DuckDB's reader, which guesses types from the first rows; to it, all encodings of one byte are the same."""
+    facts = {"delim": source.delimiter, "quote": source.quote, "decimal_separator": source.decimal}
     encoding = "utf-8" if source.encoding == "utf-8" else "latin-1"
-    texts = {"delim": source.delimiter, "quote": source.quote, "decimal_separator": source.decimal}
-    said = ", ".join(f"{name} = {quote(text)}" for name, text in (texts | {"encoding": encoding}).items())
+    facts |= {"encoding": encoding, "compression": COMPRESSED.get(source.path.suffix.lower(), "none")}
+    said = ", ".join(f"{name} = {quote(fact)}" for name, fact in facts.items())
     nulls = ", ".join(map(quote, ("", *source.null)))
     loose = "null_padding = true, ignore_errors = true, strict_mode = false, hive_partitioning = false"
     return f"read_csv({quote(pattern)}, header = true, {said}, nullstr = [{nulls}], {loose})"
@@ -353,10 +355,11 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
 def _read(field: Field, stored: Mapping[str, StoredColumn], table: Table, source: LocalSource) -> str:
     """One declared column, cast if it is stored as another type; NULL if the cast fails. Messages have no stored name
     of a CSV file: the first line of one without a header is a row."""
-    of_csv = isinstance(source, Csv)
-    found = stored_column(field, table, stored, hide=of_csv)
+    found = stored_column(field, table, stored, hide=isinstance(source, Csv))
     column, kind, name = identifier(found.name), found.type, identifier(field.name)
-    if of_csv and source.decimal == "," and field.type.is_number:  # 1.5 is no number then, and becomes NULL
+    if (
+        isinstance(source, Csv) and source.decimal == "," and field.type.is_number
+    ):  # 1.5 is no number then, and becomes NULL
         column = f"TRANSLATE({column}, ',.', '.,')"
     if kind in _EXACT[field.type]:
         return f"{_exact(column, kind, field.type)} AS {name}"

@@ -38,12 +38,10 @@ from lapwing.postgres import PostgresAddress, is_postgres, read_address
 
 @dataclass(frozen=True, slots=True)
 class Parquet:
-    """A Parquet file, read in place, or several with the same columns."""
+    """A Parquet file, read in place, or several: those of a folder or pattern, or of a list with this first path."""
 
     path: Path
-    """The file, the folder, the pattern, or the first file of a list."""
     parts: tuple[Path, ...] = ()
-    """The files, if they are several."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -52,8 +50,8 @@ class Parquet:
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """A CSV file with a header, perhaps compressed. Columns are read as text and cast to their declared types. How it
-    is written is declared, never found in rows."""
+    """A CSV file with a header. Columns are read as text and cast to their declared types. How it is written is
+    declared, never found in rows; `null` is what means NULL besides the empty field."""
 
     path: Path
     delimiter: str = ","
@@ -61,7 +59,6 @@ class Csv:
     decimal: str = "."
     quote: str = '"'
     null: tuple[str, ...] = ()
-    """What means NULL, besides the empty field."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -71,8 +68,7 @@ class Csv:
 
 
 _ENCODINGS = ("utf-8", "latin-1", "iso-8859-15", "windows-1250", "windows-1252")
-"""UTF-8, and some of one byte per character, in which ASCII keeps its bytes; one without a character begins none in
-UTF-8 either."""
+"""UTF-8, and some of one byte per character: ASCII keeps its bytes; a byte without a character begins none in UTF-8."""
 
 _RULES = {
     "delimiter": (r"(?!['\"])[!-/:-@\[-`{-~ \x01-\x09]", 'one character, such as ";"'),
@@ -172,8 +168,7 @@ _PARQUET = (".parquet", ".pq")
 
 
 def _parts(path: Path, parts: Sequence[Path] | None) -> Parquet:
-    """These Parquet files, or those in a folder or of a pattern, in order; only `*` is special. Spark's marks are no
-    parts."""
+    """These files, or those in a folder or of a pattern, in order; only `*` is special. Spark's marks are no parts."""
     folder, pattern = (path, "*") if path.is_dir() else (path.parent, path.name)
     if parts is None:
         matching = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
@@ -188,9 +183,8 @@ def _parts(path: Path, parts: Sequence[Path] | None) -> Parquet:
 
 def title_of(source: FileSource) -> str:
     """The name of a table without a declared one: that of its file or folder."""
-    path = source.path
-    if "*" in path.name and not os.path.exists(path):
-        path = path.parent
+    starred = isinstance(source, Parquet) and source.parts and "*" in source.path.name
+    path = source.path.parent if starred else source.path
     return Path(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
 
 
@@ -237,7 +231,7 @@ def file_source(path: Path, table: str | None = None) -> LocalSource:
             return DuckDBTable(path, table or path.stem)
         case ".xlsx" | ".xls" | ".ods" | ".json" | ".jsonl" | ".ndjson" as other:
             reader = "json" if "json" in other else "excel"
-            lines = ", lines=True" if other in (".jsonl", ".ndjson") else ""
+            lines = ", lines=True" * (other in (".jsonl", ".ndjson"))
             raise Misconfigured(
                 f"`{path.name}` is for pandas. Open its frame, lw.open(frame, ...), or the file of the last line:\n"
                 f"frame = pandas.read_{reader}({str(path)!r}{lines})\n"
@@ -280,14 +274,11 @@ def origin_of(source: LocalSource) -> Origin:
             return Origin(mark, None, "" if mark else str(id(data)))
         case DuckDBTable(path=path, table=table):
             return Origin(fingerprint(source), str(path.resolve()), table.lower())
-        case Parquet(path=path, parts=parts):
-            return Origin(fingerprint(source), str(path.resolve()), files=_files(parts))
-        case Csv(path=path, facts=facts):
-            return Origin(fingerprint(source), str(path.resolve()), files=_files((path,) if facts else ()), csv=facts)
-
-
-def _files(parts: Sequence[Path]) -> tuple[tuple[bytes, str], ...]:
-    return tuple((digest_of(part), str(part.resolve())) for part in parts)
+        case Parquet(path=path) | Csv(path=path):
+            facts = source.facts if isinstance(source, Csv) else {}
+            parts = source.parts if isinstance(source, Parquet) else (path,) * bool(facts)
+            files = tuple((digest_of(part), str(part.resolve())) for part in parts)
+            return Origin(fingerprint(source), str(path.resolve()), files=files, csv=facts)
 
 
 def fingerprint(source: LocalSource) -> bytes:
