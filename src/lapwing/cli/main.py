@@ -191,7 +191,7 @@ def demo(
 @app.command()
 def init(
     data: Annotated[
-        list[str], typer.Argument(help="Parquet, CSV or DuckDB files about the same units, or a PostgreSQL address.")
+        list[str], typer.Argument(help="Parquet (or folders of it), CSV or DuckDB files, or a PostgreSQL address.")
     ],
     table: Annotated[str | None, typer.Option(help="Of a PostgreSQL address: which table.")] = None,
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
