@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -121,3 +123,14 @@ def test_what_is_asked_in_the_terminal_has_the_same_line(visits: Path, tmp_path:
 def test_a_spreadsheet_is_refused_with_what_opens_it(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"pandas\.read_excel"):
         drafted(tmp_path, tmp_path / "visits.xlsx")
+
+
+def test_the_command_takes_what_the_first_line_does_not_show(visits: Path, tmp_path: Path) -> None:
+    (tmp_path / "regions.csv").write_text("code;people\n01;12\n", encoding="utf-8")
+    flags = ["--decimal", ",", "--null", "NA", "--null", "-", "--quote", "'", "--public", "regions.csv"]
+    command = [sys.executable, "-m", "lapwing", "init", "visits.csv", "--unit", "pid", "--epsilon", "1", *flags]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stderr) == (0, "")
+    settings = read_settings(tmp_path / "lapwing.toml")
+    assert settings.tables[0][1] == Csv(visits, ";", "windows-1252", ",", "'", ("NA", "-"))
+    assert [table.name for table, _ in settings.public] == ["regions"]

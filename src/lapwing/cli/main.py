@@ -213,7 +213,7 @@ def init(
 
     if file.exists():
         raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
-    is_file = len(data) == 1 and table is None and not is_postgres(data[0])
+    is_file = not (len(data) > 1 or table or public or decimal or null or quote is not None or is_postgres(data[0]))
     asks = not (yes or as_json) and unit is None and sys.stdin.isatty()
     if is_file and (browser or asks):
         return _set_up(Path(data[0]), unit, epsilon, delta, file, browser=browser)
