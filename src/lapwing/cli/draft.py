@@ -136,7 +136,7 @@ def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
         yield _OFFSETS if zoned and guessed else _ZONED if zoned else _TIMES
     if kind.is_number:
         yield _NUMBERS
-    if kind is Type.TEXT:
+    if kind in (Type.TEXT, Type.BOOLEAN):
         yield _TEXTS
 
 

@@ -83,7 +83,8 @@ def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, Tab
         one_word = what == "types" and isinstance(fact, str)
         by_column = fact.values() if isinstance(fact, Mapping) else [fact]
         if what in (*COLUMN_FACTS, "csv") and not one_word and not all(_is_by_column(own) for own in by_column):
-            raise Misconfigured(f"`{what}` must be by table. Write {what}={{{names[0]!r}: {{...}}}}.")
+            then = "" if what == "csv" else ", then by column"
+            raise Misconfigured(f"`{what}` must be by table{then}. Write {what}={{{names[0]!r}: {{...}}}}.")
         for table in fact if isinstance(fact, Mapping) else ():
             if table not in names:
                 raise Misconfigured(f"`{what}` names `{table}`, which is not a table. {nearest(str(table), names)}")

@@ -79,8 +79,8 @@ def open_data(
     `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
     types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
-    `csv` says how a CSV file is written, csv={"delimiter": ";", "encoding": "latin-1", "decimal": ",", "quote": "'",
-    "null": ["NA"]}, and is recorded too. Several Parquet files are one table: a folder, "visits/*.parquet", or a list.
+    `csv` says how a CSV file is written, csv={"delimiter": ";", "encoding": "latin-1", "decimal": ","}, and is recorded
+    too. Several Parquet files, as a folder, "visits/*.parquet" or a list, are one table.
     `zones` names the time zone of timestamps, zones={"at": "UTC"}; columns with a time zone are read in UTC.
     `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
     With "auto", questions that need bounds or a limit search for them privately, for a share of their

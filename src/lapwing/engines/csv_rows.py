@@ -79,12 +79,11 @@ def csv_schema(source: Csv) -> pa.Schema:
 
 
 def _header_fault(first: bytes, line: bytes, names: list[str], source: Csv) -> str:
-    """What is wrong with the first line, and what to do; nothing if it names columns. In a file whose lines end with
-    carriage returns alone, every row would be part of a name."""
+    """What is wrong with the first line, and what to do; nothing if it names columns."""
     lower, encoding = [name.lower() for name in names], source.encoding
     twice = next((n for n, name in enumerate(lower) if name in lower[:n]), 0)
     bad_text = _decode(line) is None or (first.startswith(_BOM) and encoding != "utf-8")
-    bad_end = len(first) >= _LONGEST_HEADER or b"\0" in line or b"\r" in line
+    bad_end = len(first) >= _LONGEST_HEADER or b"\0" in line or b"\r" in line  # all rows, where lines end with \r
     other = find_facts(source).delimiter if len(names) == 1 and not source.facts else source.delimiter
     faults = {
         "the file is empty. Write them there.": not first,
