@@ -72,8 +72,15 @@ def test_what_is_declared_is_needed(tmp_path: Path) -> None:
     assert drops_rows(declared(path.with_name("t.csv"), delimiter=";", encoding="windows-1250")) is False
 
 
-@pytest.mark.parametrize("facts", [GERMAN, {"quote": "'"}, {"quote": ""}, {"delimiter": "|", "null": ["x", "7"]}])
-@pytest.mark.parametrize("block", [64, 1 << 20])
+@pytest.mark.parametrize(
+    ("block", "facts"),
+    [
+        (64, GERMAN),
+        (1 << 20, {"quote": "'"}),
+        (64, {"quote": ""}),
+        (1 << 20, {"delimiter": "|", "null": ["x", "7"], "encoding": "windows-1252"}),
+    ],
+)
 def test_a_row_is_a_function_of_its_line_alone(tmp_path: Path, facts: dict[str, Any], block: int) -> None:
     """threat:A6 in every dialect, any line among any others is read as in a file of its own."""
     choice = random.Random(17)

@@ -71,6 +71,13 @@ def test_only_a_star_is_special_and_a_file_of_that_name_is_that_file(folder: Pat
         people(file_source(folder / "x*.parquet"))
 
 
+def test_a_folder_such_as_year_is_no_column(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / "year=2024" / f"{name}.parquet", 1, 2)
+    assert people(read_source("year=2024", folder=tmp_path)) == [1, 1, 2, 2]
+    assert list(stored_types(read_source("year=2024/*.parquet", folder=tmp_path))) == ["p"]
+
+
 @pytest.mark.parametrize("place", ["empty", "empty/*.parquet", "nowhere/*.parquet", []])
 def test_no_part_is_refused(tmp_path: Path, place: Any) -> None:
     (tmp_path / "empty").mkdir()

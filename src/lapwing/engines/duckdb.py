@@ -322,8 +322,9 @@ def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalS
         case Parquet(files=files):
             patterns = [quote(pattern_of(path, connection)) for path in files]
             check_names(_parquet_names(connection, patterns[0]))
-            described = {tuple(_describe(connection, f"read_parquet({own})").values()) for own in patterns[1:]}
-            relation = f"read_parquet([{', '.join(patterns)}], hive_partitioning = false)"
+            end = "hive_partitioning = false)"
+            described = {tuple(_describe(connection, f"read_parquet({own}, {end}").values()) for own in patterns[1:]}
+            relation = f"read_parquet([{', '.join(patterns)}], {end}"
             if described - {tuple(_describe(connection, relation).values())}:
                 raise Misconfigured("the files of one table have different columns or types. Write them all alike.")
             return relation
@@ -357,9 +358,7 @@ def _read(field: Field, stored: Mapping[str, StoredColumn], table: Table, source
     of a CSV file: the first line of one without a header is a row."""
     found = stored_column(field, table, stored, hide=isinstance(source, Csv))
     column, kind, name = identifier(found.name), found.type, identifier(field.name)
-    if (
-        isinstance(source, Csv) and source.decimal == "," and field.type.is_number
-    ):  # 1.5 is no number then, and becomes NULL
+    if isinstance(source, Csv) and source.decimal == "," and field.type.is_number:  # with a comma, 1.5 is no number
         column = f"TRANSLATE({column}, ',.', '.,')"
     if kind in _EXACT[field.type]:
         return f"{_exact(column, kind, field.type)} AS {name}"
