@@ -111,8 +111,8 @@ BROKEN = {
     "no source": ('source = "visits.parquet"\n', "", "`tables.visits.source` is missing"),
     "unknown file": (
         "visits.parquet",
-        "visits.xlsx",
-        "tables.visits.source: `visits.xlsx` has the unsupported extension `.xlsx`",
+        "visits.sav",
+        "tables.visits.source: `visits.sav` has the unsupported extension `.sav`",
     ),
     "no columns": ("[tables.stays.columns]\ndays = { type = \"integer\" }", "", "`tables.stays.columns` is missing"),
     "no type": ('pid = { type = "integer" }', "pid = { }", "`columns.pid.type` is missing. Use integer, real"),

@@ -11,13 +11,14 @@ import pytest
 
 from lapwing.engines import csv_rows as lines
 from lapwing.engines.csv_rows import csv_schema, drops_rows, read_csv_rows
+from lapwing.engines.source import file_source
 from lapwing.errors import Misconfigured
 
 HEADER = b"a,b,c\n"
 
 
 def rows(path: Path, block: int = 1 << 20) -> list[tuple[str | None, ...]]:
-    table = pa.concat_tables(read_csv_rows(path, block))
+    table = pa.concat_tables(read_csv_rows(file_source(path), block))
     return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr)
 
 
@@ -143,14 +144,14 @@ def test_a_header_that_names_no_columns_is_refused_without_quoting_it(tmp_path: 
     path = tmp_path / "t.csv"
     path.write_bytes(header + b"1,2,3\n" if header else b"")
     with pytest.raises(Misconfigured, match="the first line must name every column") as caught:
-        csv_schema(path)
+        csv_schema(file_source(path))
     assert len(str(caught.value)) < 250
 
 
 def test_names_are_read_like_fields_and_tabs_separate_tsv(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b'\xef\xbb\xbf"a, b",c\r\n1,2\r\n')
     (tmp_path / "t.tsv").write_bytes(b'a\tb\n1,5\t"x\ty"\n')
-    assert csv_schema(tmp_path / "t.csv").names == ["a, b", "c"]
+    assert csv_schema(file_source(tmp_path / "t.csv")).names == ["a, b", "c"]
     assert rows(tmp_path / "t.csv") == [("1", "2")]
     assert rows(tmp_path / "t.tsv") == [("1,5", "x\ty")]
 
@@ -167,4 +168,4 @@ def test_a_file_without_rows_has_its_columns(tmp_path: Path) -> None:
 def test_whether_a_line_is_dropped_is_told(tmp_path: Path, line: bytes, dropped: bool) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(HEADER + b"4,5,6\n" + line + b"\n7,8,9\n")
-    assert drops_rows(path) is dropped
+    assert drops_rows(file_source(path)) is dropped

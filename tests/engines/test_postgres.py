@@ -111,7 +111,7 @@ def test_init_drafts_a_table_of_a_server(host: PostgresHost, tmp_path: Path) -> 
     text = draft_served(plain, "clinic.visits", "PID", Decimal(1), Decimal(0))
     assert f'source = "{plain}"\ntable = "clinic.visits"\n' in text
     assert 'unit = "pid"' in text
-    assert "note" not in text
+    assert ('"note" = ' in text, '# "note": jsonb; cast it in a view\n' in text) == (False, True)
     assert "change this whenever rows change" in text
     file = tmp_path / "lapwing.toml"
     file.write_text(text)

@@ -48,9 +48,8 @@ def _data(file: Path) -> str:
     settings = read_settings(file)
     tables = [*settings.tables, *settings.public]
     open_engine(tables, salt=0, memory=settings.memory).close()
-    files = dict.fromkeys(source.path for _, source in tables if isinstance(source, Csv))
-    dropping = [f"`{path.name}`" for path in files if drops_rows(path)]
-    lines = f"Some lines of {', '.join(dropping)} are dropped: they are not UTF-8, or have too many fields"
+    dropping = {f"`{source.path.name}`" for _, source in tables if isinstance(source, Csv) and drops_rows(source)}
+    lines = f"Some lines of {', '.join(sorted(dropping))} are dropped: they are not UTF-8, or have too many fields"
     return f"every declared column exists{f'. {lines}' if dropping else ''}"
 
 

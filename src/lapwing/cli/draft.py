@@ -12,53 +12,65 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from lapwing.curator.settings import ROW, read_bounds
 from lapwing.engines.backends import stored_types
+from lapwing.engines.csv_rows import find_facts
 from lapwing.engines.engine import StoredTypes
-from lapwing.engines.source import Csv, PostgresTable, file_source, read_source
-from lapwing.errors import Bug, Misconfigured
+from lapwing.engines.source import Csv, FileSource, PostgresTable, declare_csv, read_source, title_of
+from lapwing.errors import Misconfigured
 from lapwing.expressions.operators.dates import DATES
 from lapwing.expressions.table import unit_advice
 from lapwing.expressions.types import Type
-from lapwing.postgres import is_postgres
-from lapwing.privacy.budget import Budget
 
 
 def draft_served(
     address: str, table: str | None, unit: str, epsilon: Decimal, delta: Decimal, days: tuple[str, str] | None = None
 ) -> str:
     """The text of a lapwing.toml for a table that stays in its PostgreSQL database. `days`: the bounds of all dates."""
-    if not is_postgres(address):
+    source = read_source(address, table, public=True)
+    if not isinstance(source, PostgresTable):
         raise Misconfigured(
             "`--table` is for a PostgreSQL database: lapwing init postgresql://HOST/DATABASE --table ..."
         )
-    source = read_source(address, table, public=True)
-    if not isinstance(source, PostgresTable):
-        raise Bug("an address is not PostgreSQL's")
-    Budget(epsilon, delta)
     where = f"source = {quote_toml(address)}\ntable = {quote_toml(table or source.table)}\n"
     types = stored_types(source)
     tables = _declared(source.table, where, _unit_of(unit, types, f"`{table}`", _LEFT_OUT), types, _Hints(days))
-    return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but="", tables=tables)
+    return _text(tables, "", epsilon, delta)
 
 
 def draft(
-    files: Sequence[Path], unit: str, epsilon: Decimal, delta: Decimal, file: Path, days: tuple[str, str] | None = None
+    data: list[Any],
+    unit: str,
+    epsilon: Decimal,
+    delta: Decimal,
+    file: Path,
+    *,
+    days: tuple[str, str] | None = None,
+    public: Sequence[str] = (),
+    **csv: Any,
 ) -> str:
-    """The text of a lapwing.toml for these files, which are about the same units."""
-    Budget(epsilon, delta)
-    if len({data.stem.lower() for data in files}) < len(files):
+    """The text of a lapwing.toml for these files, which are about the same units, and public ones. `days` are the
+    bounds of all dates; `csv` has what the first lines of files do not show."""
+    sources, hints = [source_of(path, **csv) for path in data], _Hints(days)
+    if len({title_of(source).lower() for source in sources}) < len(data):
         raise Misconfigured("two files have the same name, which would be that of two tables. Rename one of them.")
-    hints = _Hints(days)
-    tables = "\n".join(_table(data, unit, file, hints, alone=len(files) == 1) for data in files)
-    guessed = any(isinstance(file_source(data), Csv) for data in files)
-    return _TEXT.format(
-        epsilon=epsilon,
-        delta=f"delta = {delta}\n" if delta else "",
-        but=", but types were guessed from the first rows" if guessed else "",
-        tables=tables,
-    )
+    tables = "\n".join(_table(source, unit, file, hints, alone=len(data) == 1) for source in sources)
+    tables += "".join(_public(source_of(path, **csv), file) for path in public)
+    guessed = any(isinstance(source, Csv) for source in sources)
+    return _text(tables, ", but types were guessed from the first rows" if guessed else "", epsilon, delta)
+
+
+def source_of(data: str | Path, **csv: Any) -> FileSource:
+    """A file, read as the first line of a CSV file suggests and as these facts say."""
+    source = read_source(str(data))
+    if isinstance(source, Csv):
+        said = {name: fact for name, fact in csv.items() if fact is not None}
+        return declare_csv(source, find_facts(source).facts | said)
+    if not isinstance(source, FileSource):
+        raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
+    return source
 
 
 class _Hints(set[str]):
@@ -76,14 +88,31 @@ class _Hints(set[str]):
         return f"{hint}\n"
 
 
-def _table(data: Path, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
-    source = file_source(data)
+def declared_source(source: FileSource, file: Path) -> str:
+    """The lines that say where its rows are and how they are written."""
+    facts = source.facts if isinstance(source, Csv) else {}
+    said = ", ".join(f"{name} = {json.dumps(fact, ensure_ascii=False)}" for name, fact in facts.items())
+    path = os.path.relpath(source.path.resolve(), file.resolve().parent)
+    return f"source = {quote_toml(path)}\n" + (f"csv = {{ {said} }}  {_WRITTEN}\n" if said else "")
+
+
+def _public(source: FileSource, file: Path) -> str:
     types = stored_types(source, guess=True)
-    unit = _unit_of(unit, types, data.name)
-    if isinstance(source, Csv) and unit in types and not alone:
+    others = ", ".join(f"{quote_toml(n)} = {quote_toml(t.value)}" for n, t in types.items() if t is not Type.TEXT)
+    guessed = f"{_GUESSED}\ntypes = {{ {others} }}\n" if others and isinstance(source, Csv) else ""
+    return f"\n[public.{quote_toml(title_of(source))}]\n{declared_source(source, file)}{guessed}"
+
+
+def _text(tables: str, but: str, epsilon: Decimal, delta: Decimal) -> str:
+    return _TEXT.format(epsilon=epsilon, delta=f"delta = {delta}\n" if delta else "", but=but, tables=tables)
+
+
+def _table(source: FileSource, unit: str, file: Path, hints: _Hints, *, alone: bool) -> str:
+    types = stored_types(source, guess=True)
+    unit, guessed = _unit_of(unit, types, source.path.name), isinstance(source, Csv)
+    if guessed and unit in types and not alone:
         types[unit] = Type.TEXT  # as it is stored: '7' and '7.0' must not become one unit in one of the files
-    where = f"source = {quote_toml(os.path.relpath(data.resolve(), file.resolve().parent))}\n"
-    return _declared(data.stem, where, unit, types, hints, guessed=isinstance(source, Csv))
+    return _declared(title_of(source), declared_source(source, file), unit, types, hints, guessed=guessed)
 
 
 def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -> str:
@@ -97,6 +126,7 @@ def _unit_of(unit: str, types: Mapping[str, Type], where: str, more: str = "") -
 
 def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hints, *, guessed: bool = False) -> str:
     name = quote_toml(title)
+    others = ((n, "list" if k[0] == "_" or k[-1] == "]" else k.lower()) for n, k in types.left_out.items())
     lines = [
         f"[tables.{name}]\n",
         where,
@@ -107,6 +137,7 @@ def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hin
         f"\n[tables.{name}.columns]\n",
         *([hints.once(_GUESSED)] if guessed else []),
         *(_column(column, types, column == unit, hints, guessed=guessed) for column in types),
+        *(f"# {quote_toml(column)}: {kind}; cast it in a view\n" for column, kind in others),
     ]
     return "".join(lines)
 
@@ -117,7 +148,8 @@ def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, gues
     zone = ', zone = "UTC"' if zoned and not guessed else ""
     dated = kind in DATES and not is_unit
     hint += hints.once(_DATES) if dated and not hints.bounds else ""
-    return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone}{hints.bounds if dated else ""} }}\n'
+    values = ", values = [false, true]" if kind is Type.BOOLEAN and not is_unit else ""
+    return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone}{values}{hints.bounds if dated else ""} }}\n'
 
 
 def _hints(kind: Type, *, zoned: bool, guessed: bool) -> Iterator[str]:
@@ -145,6 +177,7 @@ _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
 # edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""
 _DATES = '# REVIEW dates: bounds = ["2023-01-01", "2024-12-31"] inside the braces allows GROUP BY month, day or year.'
+_WRITTEN = "# REVIEW: as the first line looks. Rows may need encoding, decimal, quote or null too."
 _TIMES = """\
 # REVIEW times: zone = "UTC", or "Europe/Oslo", inside the braces says in which zone they are; UTC allows
 # AT TIME ZONE with any other."""

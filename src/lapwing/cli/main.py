@@ -188,7 +188,7 @@ def demo(
 @app.command()
 def init(
     data: Annotated[
-        list[str], typer.Argument(help="Parquet, CSV or DuckDB files about the same units, or a PostgreSQL address.")
+        list[str], typer.Argument(help="Parquet (or folders of it), CSV or DuckDB files, or a PostgreSQL address.")
     ],
     table: Annotated[str | None, typer.Option(help="Of a PostgreSQL address: which table.")] = None,
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
@@ -196,6 +196,10 @@ def init(
     delta: Annotated[str, typer.Option(help="0 for pure DP, else far below 1 / number of units.")] = "0",
     since: Annotated[str | None, typer.Option(help="The first day of all dates, such as 2023-01-01.")] = None,
     until: Annotated[str | None, typer.Option(help="Their last day: declares both as their bounds.")] = None,
+    public: Annotated[list[str] | None, typer.Option(help="A public file to join with; can be repeated.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="The decimal sign of CSV files: a comma.")] = None,
+    quote: Annotated[str | None, typer.Option(help="The quote of CSV files: ' or none.")] = None,
+    null: Annotated[list[str] | None, typer.Option(help="What means NULL in CSV files; can be repeated.")] = None,
     browser: Annotated[bool, typer.Option("--browser", help="Declare facts on a page of this machine.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: write a draft to edit.")] = False,
     file: FileOption = DEFAULT,
@@ -206,7 +210,10 @@ def init(
     from lapwing.postgres import is_postgres
     from lapwing.privacy.budget import Budget
 
-    is_file = len(data) == 1 and table is None and not is_postgres(data[0]) and not (since or until)
+    if file.exists():
+        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
+    plain = not (table or public or decimal or null or since or until) and quote is None
+    is_file = plain and len(data) == 1 and not is_postgres(data[0])
     asks = not (yes or as_json) and unit is None and sys.stdin.isatty()
     if is_file and (browser or asks):
         return _set_up(Path(data[0]), unit, epsilon, delta, file, browser=browser)
@@ -216,17 +223,16 @@ def init(
         raise Misconfigured(_UNIT)
     if epsilon is None:
         raise Misconfigured(_EPSILON)
-    if file.exists():
-        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
     size, slip = read_number(epsilon, "epsilon"), read_number(delta, "delta")
     days = (since, until) if since and until else None
+    weak = Budget(size, slip).weakness
     if table is not None or any(map(is_postgres, data)):
         if len(data) > 1:
             raise Misconfigured("pass one address with one --table; add other tables to the file by hand.")
         text = draft_served(data[0], table, unit, size, slip, days)
     else:
-        text = draft(list(map(Path, data)), unit, size, slip, file, days)
-    weak = Budget(size, slip).weakness
+        csv = {"decimal": decimal, "quote": quote, "null": null or None}
+        text = draft(data, unit, size, slip, file, days=days, public=public or (), **csv)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -237,14 +243,12 @@ def init(
 
 def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
     """Asks for the facts of one file, and writes them."""
+    from lapwing.cli.draft import source_of
     from lapwing.cli.setup import TableDraft, ask_facts, first_questions
     from lapwing.curator.settings import settings_of
     from lapwing.engines.backends import stored_types
-    from lapwing.engines.source import file_source
 
-    if file.exists():
-        raise Misconfigured(f"{file} already exists. Move it, or choose another with --file.")
-    types = stored_types(file_source(data), guess=True)
+    types = stored_types(source_of(str(data)), guess=True)
     if browser:
         from lapwing.cli.options import need_server
 

@@ -5,25 +5,23 @@ Nothing is proposed from values: only names and types of columns are read.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lapwing.cli.draft import quote_toml
+from lapwing.cli.draft import declared_source, quote_toml, source_of
 from lapwing.cli.options import read_number
 from lapwing.curator.settings import ROW
+from lapwing.engines.source import title_of
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 
 if TYPE_CHECKING:
     from lapwing.expressions.table import Table
 
-NUMBERS = (Type.INTEGER, Type.REAL)
 LISTED = (Type.TEXT, Type.INTEGER)
 
 
@@ -55,9 +53,9 @@ class TableDraft:
         epsilon, delta = read_number(self.epsilon, "epsilon"), read_number(self.delta, "delta")
         lines = ["# What is protected and what may be asked.", "", "[budget]", f"epsilon = {epsilon}"]
         lines += [f"delta = {delta}"] if delta else []
-        name = quote_toml(self.data.stem)
-        source = os.path.relpath(self.data.resolve(), file.resolve().parent)
-        lines += ["", f"[tables.{name}]", f"source = {quote_toml(source)}", f"unit = {quote_toml(self.unit)}"]
+        source = source_of(str(self.data))
+        name = quote_toml(title_of(source))
+        lines += ["", f"[tables.{name}]", declared_source(source, file).rstrip(), f"unit = {quote_toml(self.unit)}"]
         for limit in ("rows_per_unit", "groups_per_unit"):
             given = getattr(self, limit)
             lines += [f"{limit} = {_whole(given, limit)}"] if given and self.unit != ROW else []
@@ -79,7 +77,7 @@ def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: 
     columns = {name: ColumnFacts(kind.value) for name, kind in types.items()}
     for name, kind in types.items():
         if name != unit:
-            bounds = _prompt(f"{name} ({kind.value}): public bounds, such as 0, 120") if kind in NUMBERS else ""
+            bounds = _prompt(f"{name} ({kind.value}): public bounds, such as 0, 120") if kind.is_number else ""
             listed = kind in LISTED and not bounds
             values = _prompt(f"{name} ({kind.value}): public values to group by, such as F, M") if listed else ""
             columns[name] = ColumnFacts(kind.value, bounds, values)
@@ -105,23 +103,15 @@ def _prompt(question: str) -> str:
 
 def _column(name: str, facts: ColumnFacts) -> str:
     said = [f'type = "{facts.type}"']
-    if facts.bounds:
-        said.append(f"bounds = [{', '.join(str(_number(part)) for part in _parts(facts.bounds))}]")
-    if facts.values:
-        texts = facts.type == Type.TEXT.value
-        said.append(
-            f"values = [{', '.join(quote_toml(v) if texts else str(_number(v)) for v in _parts(facts.values))}]"
-        )
+    for what, given in (("bounds", facts.bounds), ("values", facts.values)):
+        texts = what == "values" and facts.type == Type.TEXT.value
+        parts = [quote_toml(part) if texts else str(read_number(part, what)) for part in _parts(given)]
+        said += [f"{what} = [{', '.join(parts)}]"] if given else []
     return f"{quote_toml(name)} = {{ {', '.join(said)} }}"
 
 
 def _parts(text: str) -> Iterator[str]:
     return (part.strip() for part in text.strip("[] ").split(",") if part.strip())
-
-
-def _number(text: str) -> Decimal:
-    number: Decimal = read_number(text, "bounds")
-    return number
 
 
 def _whole(text: str, name: str) -> int:

@@ -62,6 +62,7 @@ class TableFacts:
     edges: Any
     zones: Any
     types: Any
+    csv: Any
 
 
 def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any, ledger: Ledger | None) -> Table:
@@ -106,8 +107,9 @@ def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, Tab
     for what, fact in given.items():
         one_word = what == "types" and isinstance(fact, str)
         by_column = fact.values() if isinstance(fact, Mapping) else [fact]
-        if what in COLUMN_FACTS and not one_word and not all(_is_by_column(own) for own in by_column):
-            raise Misconfigured(f"`{what}` must be by table, then by column. Write {what}={{{names[0]!r}: {{...}}}}.")
+        if what in (*COLUMN_FACTS, "csv") and not one_word and not all(_is_by_column(own) for own in by_column):
+            then = "" if what == "csv" else ", then by column"
+            raise Misconfigured(f"`{what}` must be by table{then}. Write {what}={{{names[0]!r}: {{...}}}}.")
         for table in fact if isinstance(fact, Mapping) else ():
             if table not in names:
                 raise Misconfigured(f"`{what}` names `{table}`, which is not a table. {nearest(str(table), names)}")

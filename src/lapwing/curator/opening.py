@@ -20,6 +20,7 @@ from lapwing.engines.backends import local_source, open_engine
 from lapwing.engines.frames import frame_source
 from lapwing.engines.public import read_public
 from lapwing.engines.source import (
+    Csv,
     FileSource,
     Frame,
     LocalSource,
@@ -27,9 +28,11 @@ from lapwing.engines.source import (
     Source,
     SparkFrame,
     SparkTable,
+    declare_csv,
     read_source,
     schema_of,
     spark_frame,
+    title_of,
 )
 from lapwing.engines.spark_session import is_spark_address
 from lapwing.errors import Misconfigured, TemporaryBudget
@@ -56,6 +59,7 @@ def open_data(
     edges: Mapping[str, Any] | None = None,
     zones: Mapping[str, Any] | None = None,
     types: Mapping[str, Any] | str | None = None,
+    csv: Mapping[str, Any] | None = None,
     version: str | Mapping[str, str] | None = None,
     confidence: Number = 0.95,
     check: Number | None = None,
@@ -78,6 +82,8 @@ def open_data(
     `types` declares column types, types={"cost": "real"}. Others are those of a file's schema or a frame's dtypes, and
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
     types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
+    `csv` says how a CSV file is written, csv={"delimiter": ";", "encoding": "latin-1", "decimal": ","}, and is recorded
+    too. Several Parquet files, as a folder, "visits/*.parquet" or a list, are one table.
     `zones` names the time zone of timestamps, zones={"at": "UTC"}; columns with a time zone are read in UTC.
     `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
     Dates have bounds too, bounds={"at": ("2023-01-01", "2024-12-31")}: then their months and days are public groups.
@@ -95,7 +101,7 @@ def open_data(
     """
     given = {"unit": unit, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit, "version": version}
     given |= {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "zones": zones}
-    given |= {"types": types}
+    given |= {"types": types, "csv": csv}
     if isinstance(data, Mapping):
         sources = _several(data, name, table)
         facts = read_facts(sources, given)
@@ -113,6 +119,7 @@ def open_data(
         known: Ledger | None = None
         if has_ledger(place):
             known = opened.enter_context(open_ledger(place, budget, witness=witnesses))
+        sources = {title: _as_written(title, source, facts[title].csv, known) for title, source in sources.items()}
         tables = [
             (
                 replace(
@@ -138,7 +145,7 @@ def _several(data: Mapping[Any, Any], name: str | None, table: str | Mapping[str
     if not data:
         raise Misconfigured("the mapping has no tables. Pass for example {'visits': 'visits.parquet'}.")
     for title, one in data.items():
-        if not isinstance(one, str | Path) and isinstance(one, Sequence | Mapping):
+        if not (isinstance(one, str | Path) or _are_files(one)) and isinstance(one, Sequence | Mapping):
             raise Misconfigured(
                 f"`{title}` is a list of values, not a table. Make a frame of the columns first: pyarrow.table(data)."
             )
@@ -174,16 +181,27 @@ def _title(name: Any, source: Source | None) -> str:
             case PostgresTable(table=inside):
                 return inside
             case _:
-                return source.path.stem
+                return title_of(source)
     if not (isinstance(name, str) and name):
         raise Misconfigured("`name` must be text: the table's name in questions, for example name='visits'.")
     return name
 
 
 def _source_of(data: Any, table: str | None = None) -> Source:
-    if isinstance(data, str | Path):
-        return read_source(str(data), table)
+    if isinstance(data, str | Path) or _are_files(data):
+        return read_source(str(data) if isinstance(data, Path) else data, table)
     return spark_frame(data) or frame_source(data)
+
+
+def _are_files(data: Any) -> bool:
+    return isinstance(data, list | tuple) and all(isinstance(part, str | Path) and Path(part).suffix for part in data)
+
+
+def _as_written(title: str, source: Source, csv: Any, ledger: Ledger | None) -> Source:
+    """The source with what is declared of how its CSV file is written, or else with what the ledger recorded."""
+    if csv is None and ledger is not None and isinstance(source, Csv):
+        csv = ledger.declared_csv(title)
+    return source if csv is None else declare_csv(source, csv)
 
 
 def _versioned(title: str, source: Source, facts: TableFacts, population: Population) -> TableFacts:

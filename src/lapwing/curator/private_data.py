@@ -167,8 +167,10 @@ def declaration(table: Table, origin: Origin) -> Declaration:
         "groups_per_unit": table.groups_per_unit,
         "auto": sorted(limit.value for limit in table.auto),
         "columns": {field.name: _column(field) for field in table.fields},
+        **({"csv": dict(origin.csv)} if origin.csv else {}),
     }
-    return Declaration(table.name, table.version, table.unit, origin.fingerprint, origin.place, origin.part, limits)
+    seen, place, part = origin.fingerprint, origin.place, origin.part
+    return Declaration(table.name, table.version, table.unit, seen, place, part, limits, origin.files)
 
 
 def _column(field: Field) -> dict[str, Any]:

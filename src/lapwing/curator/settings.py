@@ -21,6 +21,8 @@
     key = ["code"]                 # optional: a unique key
     types = { people = "integer" }
 
+A table of several Parquet files has source = "visits/*.parquet", a folder, or a list. A CSV file that is written in
+another way has a line csv = { delimiter = ";", encoding = "latin-1", decimal = ",", quote = "'", null = ["NA"] }.
 With [spark] and master = "spark://HOST:7077", or another address, a table has source = "spark" and
 table = "clinic.visits", or a path of Parquet files in its place.
 A line `ledger = "postgresql://HOST/DATABASE"` at the top keeps the ledger in a database that many servers share.
@@ -47,7 +49,7 @@ from lapwing.curator.automatic import AUTO
 from lapwing.curator.pricing import read_check
 from lapwing.engines.backends import local_source
 from lapwing.engines.public import read_public
-from lapwing.engines.source import FileSource, LocalSource, Source, read_source, schema_of
+from lapwing.engines.source import FileSource, LocalSource, Source, declare_csv, read_source, schema_of
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.expressions.refusal import nearest
 from lapwing.expressions.table import Catalog, Field, Limit, Table, unit_advice
@@ -66,9 +68,9 @@ _LEAST_TIME, _MOST_TIME = Fraction(1), 3600  # seconds
 _TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spark"}
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
-_TABLE |= {"schema", "answer_time"}
-_PUBLIC = {"source", "table", "key", "types"}
+_TABLE = {"source", "table", "csv", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "schema"}
+_TABLE |= {"answer_time", "columns"}
+_PUBLIC = {"source", "table", "csv", "key", "types"}
 _COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges", "zone"}
 
 
@@ -236,10 +238,13 @@ class _Reader:
         return self._at(at[:-1], lambda: read_public(name, source, names, types)), source
 
     def _source(self, found: Mapping[str, Any], at: str) -> Source:
-        given = self._text(self._required(found, "source", at), f"{at}source")
+        given = self._required(found, "source", at)
+        for path in given if isinstance(given, list) else [given]:
+            self._text(path, f"{at}source")
         place = self.master if given == "spark" else given
         name_inside = self._text(found["table"], f"{at}table") if "table" in found else None
-        return self._at(f"{at}source", lambda: read_source(place, name_inside, self.path.parent, public=True))
+        source = self._at(f"{at}source", lambda: read_source(place, name_inside, self.path.parent, public=True))
+        return self._at(f"{at}csv", lambda: declare_csv(source, found["csv"])) if "csv" in found else source
 
     def _field(self, name: str, found: Mapping[str, Any]) -> Field:
         at = f"columns.{name}."

@@ -25,6 +25,7 @@ from lapwing.engines.duckdb_dialect import DUCKDB, cast_to
 from lapwing.engines.engine import Engine, Fetch, Origin, StoredColumn, StoredTypes, check_unit_types, stored_column
 from lapwing.engines.interrupt import interruptible
 from lapwing.engines.source import (
+    COMPRESSED,
     Csv,
     DuckDBTable,
     Frame,
@@ -146,7 +147,7 @@ class DuckDBEngine:
 
     def _load(self, tables: Sequence[tuple[Table, LocalSource]]) -> None:
         hide_progress(self._connection)
-        paths = [source.path for _, source in tables if isinstance(source, Parquet)]
+        paths = [path for _, source in tables if isinstance(source, Parquet) for path in source.files]
         allowed = [pattern_of(path, self._connection) for path in paths] + [str(path.resolve()) for path in paths]
         if allowed:
             run(self._connection, f"SET allowed_paths = [{', '.join(map(quote, allowed))}]")
@@ -166,7 +167,7 @@ class DuckDBEngine:
     def _declare(
         self, table: Table, source: LocalSource, relation: str, stored: Mapping[str, StoredColumn], *, as_integer: bool
     ) -> None:
-        columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
+        columns = ", ".join(_read(field, stored, table, source) for field in table.fields)
         if table.unit is not None:
             stored_unit = stored[table.unit.lower()]
             if isinstance(source, DuckDBTable) and stored_unit.type == "VARCHAR":
@@ -200,15 +201,16 @@ def as_table(connection: duckdb.DuckDBPyConnection, text: str, parsed: Any = Non
 def _is_kept(table: Table, source: LocalSource) -> bool:
     """True if it is loaded once for all questions. Reopening a small Parquet file takes longer than a question."""
     if isinstance(source, Parquet):
-        check_file(source.path)
-        return table.public or source.path.stat().st_size <= SMALL
+        for path in source.files:
+            check_file(path)
+        return table.public or sum(path.stat().st_size for path in source.files) <= SMALL
     return table.public or isinstance(source, Csv | Frame)
 
 
 def store(connection: duckdb.DuckDBPyConnection, name: str, table: Table, source: LocalSource) -> None:
     relation = _relation(connection, 0, source)
     stored = _describe(connection, relation)
-    columns = ", ".join(_read(field, stored, table, hide=isinstance(source, Csv)) for field in table.fields)
+    columns = ", ".join(_read(field, stored, table, source) for field in table.fields)
     _create(connection, f"TABLE {name}", columns, relation, source)
 
 
@@ -218,7 +220,7 @@ def _create(
     """Creates a table or view. A CSV file is added block by block, so that the whole file is never in memory."""
     run(connection, f"CREATE {target} AS SELECT {columns} FROM {relation}")
     if isinstance(source, Csv):
-        for rows in read_csv_rows(source.path):
+        for rows in read_csv_rows(source):
             connection.register(relation, rows)
             run(connection, f"INSERT INTO {target.split(' ', 1)[1]} SELECT {columns} FROM {relation}")
         connection.unregister(relation)
@@ -283,13 +285,25 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
             for column in _describe(connection, _relation(connection, 0, local(source))).values()
         }
         if guess and isinstance(source, Csv):
-            pattern = pattern_of(source.path, connection)
             with suppress(duckdb.Error):  # a file on which the guess fails is all text
-                guessed = _describe(connection, f"read_csv({quote(pattern)}, header = true, hive_partitioning = false)")
-                stored |= {column.name: column.type for column in guessed.values() if column.name in stored}
+                guessed = _describe(connection, _guessing(source, pattern_of(source.path, connection)))
+                stored |= dict(zip(stored, (column.type for column in guessed.values()), strict=False))
     kinds = {name: _type_of(kind) for name, kind in stored.items()}
     zoned = (name for name, kind in stored.items() if kind in _ZONED)
-    return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
+    types = StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
+    types.left_out = {name: stored[name] for name, kind in kinds.items() if kind is None}
+    return types
+
+
+def _guessing(source: Csv, pattern: str) -> str:
+    """DuckDB's reader, which guesses types from the first rows; to it, all encodings of one byte are the same."""
+    facts = {"delim": source.delimiter, "quote": source.quote, "decimal_separator": source.decimal}
+    encoding = "utf-8" if source.encoding == "utf-8" else "latin-1"
+    facts |= {"encoding": encoding, "compression": COMPRESSED.get(source.path.suffix.lower(), "none")}
+    said = ", ".join(f"{name} = {quote(fact)}" for name, fact in facts.items())
+    nulls = ", ".join(map(quote, ("", *source.null)))
+    loose = "null_padding = true, ignore_errors = true, strict_mode = false, hive_partitioning = false"
+    return f"read_csv({quote(pattern)}, header = true, {said}, nullstr = [{nulls}], {loose})"
 
 
 def _type_of(stored: str) -> Type | None:
@@ -306,12 +320,17 @@ def _type_of(stored: str) -> Type | None:
 
 def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalSource) -> str:
     match source:
-        case Parquet(path=path):
-            pattern = quote(pattern_of(path, connection))
-            check_names(_parquet_names(connection, pattern))
-            return f"read_parquet({pattern}, hive_partitioning = false)"
-        case Csv(path=path):  # only the columns; rows are added block by block
-            connection.register(f"lw_lines_{number}", csv_schema(path).empty_table())
+        case Parquet(files=files):
+            patterns = [quote(pattern_of(path, connection)) for path in files]
+            check_names(_parquet_names(connection, patterns[0]))
+            end = "hive_partitioning = false)"
+            described = {tuple(_describe(connection, f"read_parquet({own}, {end}").values()) for own in patterns[1:]}
+            relation = f"read_parquet([{', '.join(patterns)}], {end}"
+            if described - {tuple(_describe(connection, relation).values())}:
+                raise Misconfigured("the files of one table have different columns or types. Write them all alike.")
+            return relation
+        case Csv():  # only the columns; rows are added block by block
+            connection.register(f"lw_lines_{number}", csv_schema(source).empty_table())
             return f"lw_lines_{number}"
         case DuckDBTable(path=path, table=name):
             check_file(path)
@@ -335,11 +354,13 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
     return names
 
 
-def _read(field: Field, stored: Mapping[str, StoredColumn], table: Table, *, hide: bool) -> str:
-    """One declared column, cast if it is stored as another type; NULL if the cast fails. `hide` keeps stored names out
-    of messages: the first line of a CSV file without a header is a row."""
-    found = stored_column(field, table, stored, hide=hide)
+def _read(field: Field, stored: Mapping[str, StoredColumn], table: Table, source: LocalSource) -> str:
+    """One declared column, cast if it is stored as another type; NULL if the cast fails. Messages have no stored name
+    of a CSV file: the first line of one without a header is a row."""
+    found = stored_column(field, table, stored, hide=isinstance(source, Csv))
     column, kind, name = identifier(found.name), found.type, identifier(field.name)
+    if isinstance(source, Csv) and source.decimal == "," and field.type.is_number:  # with a comma, 1.5 is no number
+        column = f"TRANSLATE({column}, ',.', '.,')"
     if kind in _EXACT[field.type]:
         return f"{_exact(column, kind, field.type)} AS {name}"
     if _type_of(kind) is None:

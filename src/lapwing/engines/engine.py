@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -26,6 +27,8 @@ class StoredTypes(dict[str, Type]):
 
     zoned: frozenset[str] = frozenset()
     """Columns with a time zone: their timestamps are read in UTC."""
+    left_out: Mapping[str, str] = MappingProxyType({})
+    """The stored type of each column whose type is not supported."""
 
     def __init__(self, types: Mapping[str, Type], zoned: Iterable[str]) -> None:
         super().__init__(types)
@@ -89,6 +92,10 @@ class Origin:
     """None for rows in memory."""
     part: str = ""
     """Which table in that file."""
+    files: tuple[tuple[bytes, str], ...] = ()
+    """The fingerprint and place of each file, where those above are not of one file alone."""
+    csv: Mapping[str, Any] = field(default_factory=dict)
+    """How a CSV file is declared to be written."""
 
 
 class Engine(Protocol):

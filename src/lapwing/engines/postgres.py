@@ -189,7 +189,9 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:  # noqa
         columns = relation_of(session, place).columns.values()
     kinds = {column.name: column.kind for column in columns}
     zoned = (column.name for column in columns if column.type == "timestamptz")
-    return StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
+    types = StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
+    types.left_out = {column.name: column.type for column in columns if column.kind is None}
+    return types
 
 
 def read_public_rows(source: Source) -> Frame:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -47,19 +47,27 @@ class Declaration:
     """Which table of the file, if it has several."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Everything else that is declared, for the reader of the ledger."""
+    files: Sequence[tuple[bytes, str]] = ()
+    """The contents and the place of each file, if the data are several files or one that is read in a declared way."""
 
     def note(self, salt: bytes) -> dict[str, Any]:
         """What the entry says. Data appear as marks only."""
-        place = None if self.place is None else _mark(salt, "place", self.place, self.part)
+        files = [_places(salt, *file) for file in self.files]
         return {
             "table": self.table,
             "version": self.version,
             "unit": self.unit,
             "mark": version_mark(salt, self.table, self.fingerprint),
-            "data": _mark(salt, "data", self.fingerprint.hex(), self.part),
-            "place": place,
+            **_places(salt, self.fingerprint, self.place, self.part),
             "limits": dict(self.limits),
+            **({"files": files} if files else {}),
         }
+
+
+def _places(salt: bytes, fingerprint: bytes, place: str | None, part: str = "") -> dict[str, str | None]:
+    """The marks of contents and of where they are."""
+    marked = None if place is None else _mark(salt, "place", place, part)
+    return {"data": _mark(salt, "data", fingerprint.hex(), part), "place": marked}
 
 
 class Units:
@@ -100,7 +108,8 @@ def version_mark(salt: bytes, table: str, fingerprint: bytes) -> str:
 
 def _identities(note: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What keeps its unit; names of tables are not case-sensitive."""
-    return [(kind, note[kind].lower()) for kind in _MARKS if isinstance(note.get(kind), str)]
+    notes = [note, *note.get("files", ())]
+    return [(kind, own[kind].lower()) for own in notes for kind in _MARKS if isinstance(own.get(kind), str)]
 
 
 def _named(unit: str | None) -> str:

@@ -281,6 +281,11 @@ class Ledger:
         with self._reading() as book:
             return next((str(entry.remark("version")) for entry in book.versions(table)), None)
 
+    def declared_csv(self, table: str) -> dict[str, Any] | None:
+        """How the CSV file of a table was declared to be written last, if it was."""
+        with self._reading() as book:
+            return next(((entry.remark("limits") or {}).get("csv") for entry in book.versions(table)), None)
+
     def declared_facts(self, table: str | None, fact: str) -> dict[str, str]:
         """The "type" or "zone" of each column as it was declared last, of a table or of all; names in small letters."""
         facts: dict[str, str] = {}
