@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -22,12 +21,6 @@ _LEAKS = (
 )
 
 
-def open_marks(file: Path) -> list[str]:
-    """The lines of a settings file that are still marked REVIEW."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return [f"{number}: {line.strip()}" for number, line in enumerate(lines, 1) if re.search(r"#\s*REVIEW\b", line)]
-
-
 def check(
     file: Annotated[Path, typer.Argument(help="The settings file.")] = DEFAULT,
     yes: Annotated[bool, typer.Option("--yes", help="Look without asking.")] = False,
@@ -36,7 +29,7 @@ def check(
 ) -> None:
     """Count exactly how well declared facts fit the rows. For the steward only."""
     from lapwing.curator.fit import facts_of, record_look
-    from lapwing.curator.settings import read_settings
+    from lapwing.curator.settings import open_marks, read_settings
 
     settings = read_settings(file)
     if not yes:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -67,14 +68,13 @@ class Facts:
 
 def check_text(text: str, file: Path) -> Settings:
     """The settings that a text declares; raises Misconfigured. Nothing is left behind."""
-    draft = file.with_name(f".{file.name}.draft")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        return read_settings(draft)
-    except LapwingError as error:
-        raise Misconfigured(str(error).replace(str(draft), str(file))) from None
-    finally:
-        draft.unlink(missing_ok=True)
+    with NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, prefix=f".{file.name}.") as draft:
+        try:
+            draft.write(text)
+            draft.flush()
+            return read_settings(Path(draft.name))
+        except LapwingError as error:
+            raise Misconfigured(str(error).replace(draft.name, str(file))) from None
 
 
 def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: str | None, delta: str) -> Facts:
@@ -116,7 +116,7 @@ def _prompt(question: str) -> str:
 
 
 def _column(name: str, facts: ColumnFacts) -> str:
-    said = [f'type = "{facts.type}"']
+    said = [f"type = {quote_toml(facts.type)}"]
     if facts.bounds:
         said.append(f"bounds = [{', '.join(str(_number(part)) for part in _parts(facts.bounds))}]")
     if facts.values:
@@ -148,7 +148,10 @@ def _quoted(name: str) -> str:
 
 def facts_from(data: Path, told: Mapping[str, Any]) -> Facts:
     """The facts of a filled form."""
-    columns = {name: ColumnFacts(**facts) for name, facts in told["columns"].items()}
+    columns = {
+        name: ColumnFacts(**{fact: str(value) for fact, value in facts.items()})
+        for name, facts in told["columns"].items()
+    }
     return Facts(data, **{name: str(told[name]) for name in _FORM}, columns=columns)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -85,12 +85,15 @@ class Service:
         curator: Curator,
         settings: ServeSettings | None = None,
         times: Mapping[str, float] | None = None,
+        marks: Sequence[str] = (),
     ) -> None:
         self.curator, self.settings = curator, settings or ServeSettings()
         self.ledger = curator.ledger
         self.tokens = TokenBook(self.ledger)
         self.sessions = Sessions(self.ledger, self.tokens)
         self.releases = Releases(self.ledger)
+        self.marks = marks  # what is still to be reviewed in lapwing.toml, for stewards
+        self.verifying = asyncio.Lock()  # one at a time: it reads the whole ledger
         self._times = dict(times or {})
         slowest = max(self._times.values(), default=ANSWER_TIME)
         self._longest = longest(max(slowest, ANSWER_TIME))
@@ -131,6 +134,10 @@ class Service:
     async def quickly(self, work: Callable[[], Any]) -> Outcome:
         """The outcome of what reads declarations, the ledger or released numbers, ready for JSON."""
         return await self._in_thread(self._free_outcome, work)
+
+    async def read(self, work: Callable[[], _T]) -> _T:
+        """The result of such work itself, or its error."""
+        return await self._in_thread(work)
 
     async def preview(self, principal: Principal, body: Asking) -> Outcome:
         """The price and the error of an answer. Free, and reads no data."""

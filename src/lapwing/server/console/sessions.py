@@ -15,7 +15,6 @@ import hmac
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
-from urllib.parse import urlsplit
 
 from lapwing.ledger import EntryKind, Ledger
 from lapwing.noise import SYSTEM
@@ -103,12 +102,12 @@ def read_cookie(headers: dict[bytes, bytes], *, secure: bool) -> str:
     return next((value for name, _, value in pairs if name == cookie_name(secure=secure)), "")
 
 
-def same_origin(headers: dict[bytes, bytes]) -> bool:
-    """Whether a request comes from a page of the host that it is sent to."""
-    origin, host = headers.get(b"origin", b"").decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
+def same_origin(headers: dict[bytes, bytes], *, secure: bool) -> bool:
+    """Whether a request comes from a page of the host that it is sent to; over TLS from one that came over TLS."""
+    scheme, _, host = headers.get(b"origin", b"").partition(b"://")
     return (
-        bool(host)
-        and urlsplit(origin).netloc == host
+        host == headers.get(b"host") != b""
+        and scheme in ((b"https",) if secure else (b"https", b"http"))
         and headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
     )
 
