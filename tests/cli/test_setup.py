@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
 from lapwing.cli.setup import ColumnFacts, Facts, check_text, first_questions
+from lapwing.cli.setup_page import setup_app
 from lapwing.curator import load
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
@@ -104,6 +107,71 @@ def test_the_page_writes_the_file_once_and_ends(data: Path) -> None:
     thread.join(20)
     assert not thread.is_alive()
     assert file.read_text(encoding="utf-8") == drafted["toml"]
+
+
+def test_a_draft_leaves_the_files_beside_it_alone(data: Path) -> None:
+    """Neither a file of a likely name nor one that a link of that name points to is written or deleted."""
+    file, kept = data.with_name("lapwing.toml"), data.with_name("kept.txt")
+    kept.write_text("mine", encoding="utf-8")
+    link = file.with_name(".lapwing.toml.draft")
+    link.symlink_to(kept)
+    check_text(Facts(data, "who", "2", "0", "3", "1", COLUMNS).toml(file), file)
+    assert link.is_symlink()
+    assert kept.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"columns": {"who": {"type": 'text" }\n[tables.other]\nsource = "/etc/passwd" # '}}},
+        {"columns": {"who": {"type": "text", "more": "x"}}},
+        {"columns": {"who": {"type": 7, "bounds": {"a": 1}}}},
+        {"columns": ["who"]},
+        {"unit": 'who"\nsource = "/etc/passwd'},
+        [1],
+        {},
+    ],
+)
+def test_what_is_no_form_writes_nothing(data: Path, wrong: Any) -> None:
+    file = data.with_name("lapwing.toml")
+    told = {"unit": "who", "epsilon": "1", "delta": "0", "rows_per_unit": "", "groups_per_unit": ""}
+    body = {**told, "columns": {"who": {"type": "text"}}, **wrong} if isinstance(wrong, dict) and wrong else wrong
+    app = setup_app(Facts(data), {"who": Type.TEXT}, file, "/setup/x", lambda: None)
+
+    async def work() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:9") as client:
+            return [await client.post(f"/setup/x/{step}", json=body) for step in ("draft", "save")]
+
+    for response in anyio.run(work):
+        assert response.status_code == 200
+        assert response.json()["problem"]
+    assert sorted(path.name for path in data.parent.iterdir()) == ["visits.csv"]
+
+
+def test_the_page_overwrites_nothing_and_is_for_this_machine(data: Path) -> None:
+    """A name that leads here from elsewhere, as after DNS rebinding, is refused, whoever guesses the path."""
+    file = data.with_name("lapwing.toml")
+    file.write_text("mine", encoding="utf-8")
+    told = {"unit": "who", "epsilon": "1", "delta": "0", "rows_per_unit": "", "groups_per_unit": ""}
+    body = {**told, "columns": {"who": {"type": "text"}}}
+    app = setup_app(Facts(data), {"who": Type.TEXT}, file, "/setup/x", lambda: None)
+
+    async def work() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:9") as client:
+            plain = {"content-type": "text/plain"}
+            return [
+                await client.post("/setup/x/save", json=body),
+                await client.post("/setup/x/save", json=body, headers={"host": "evil.test"}),
+                await client.get("/setup/x", headers={"host": "evil.test"}),
+                await client.post("/setup/x/save", content=json.dumps(body), headers=plain),
+                await client.post("/setup/x/save", json=body, headers={"origin": "http://evil.test"}),
+                await client.get("/setup/y"),
+            ]
+
+    said, *others = anyio.run(work)
+    assert "exists already" in said.json()["problem"]
+    assert [response.status_code for response in others] == [400, 400, 403, 403, 404]
+    assert file.read_text(encoding="utf-8") == "mine"
 
 
 def vars_of(facts: ColumnFacts) -> dict[str, str]:

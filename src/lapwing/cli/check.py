@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import sys
 from pathlib import Path
@@ -36,7 +37,9 @@ def check(
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise Misconfigured("`lapwing check` prints exact, private counts. Run it in a terminal, or pass --yes.")
         typer.confirm("This reads all rows and prints exact, private counts. Continue?", abort=True)
-    record_look(ledger_at(file), getpass.getuser())
+    if out is not None and out.exists():
+        raise Misconfigured(f"{out} exists. Name another file.")
+    record_look(ledger_at(file), _who())
     facts, marks = facts_of(settings), open_marks(file)
     fitting = sum(fact.misfits == 0 for fact in facts)
     lines = [_PRIVATE, *(str(fact) for fact in facts if fact.misfits), f"{fitting} of {len(facts)} facts fit all rows."]
@@ -45,6 +48,17 @@ def check(
     text = "\n".join([*lines, _LEAKS])
     if out is None:
         return show(result, as_json, text)
-    with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
-        written.write(text + "\n")
+    try:
+        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
+            written.write((json.dumps(result) if as_json else text) + "\n")
+    except OSError as error:
+        raise Misconfigured(f"{out} cannot be written ({error.strerror}). Name another file.") from None
     echo(f"Wrote {out}, readable by you alone.")
+
+
+def _who() -> str:
+    """Who looks; a user of a container may have a number and no name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"

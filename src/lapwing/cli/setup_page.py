@@ -1,7 +1,7 @@
 """`lapwing init --browser`: the same facts on a page, on the steward's own machine.
 
 The server listens on loopback, its only address has a random part that is shown once in the terminal, and it ends when
-the file is written. It reads names and types of columns, no values.
+the file is written. A change is JSON from its own page. It reads names and types of columns, no values.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import difflib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -25,9 +27,11 @@ from lapwing.curator.settings import Settings
 from lapwing.errors import LapwingError
 from lapwing.expressions.types import Type
 from lapwing.server.console.addresses import PAGES, POLICY, TYPES, templates
+from lapwing.server.console.sessions import same_origin
 from lapwing.sockets import listen
 
 _SHARE = Fraction(1, 20)
+_NO_FORM = (AttributeError, KeyError, TypeError, ValueError)
 
 
 def serve_setup(facts: Facts, types: Mapping[str, Type], file: Path, *, say: Callable[[str], None]) -> None:
@@ -57,7 +61,7 @@ def setup_app(facts: Facts, types: Mapping[str, Type], file: Path, place: str, s
         try:
             text = facts_from(facts.data, await request.json()).toml(file)
             settings = check_text(text, file)
-        except (LapwingError, KeyError, TypeError, ValueError) as error:
+        except (LapwingError, *_NO_FORM) as error:
             return JSONResponse({"problem": str(error)})
         old = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         diff = "\n".join(list(difflib.unified_diff(old, text.splitlines(), lineterm="", n=100))[3:])
@@ -71,7 +75,7 @@ def setup_app(facts: Facts, types: Mapping[str, Type], file: Path, place: str, s
                 written.write(text)
         except FileExistsError:
             return JSONResponse({"problem": f"{file} exists already. Move it first; nothing was written."})
-        except (LapwingError, OSError, KeyError, TypeError, ValueError) as error:
+        except (LapwingError, OSError, *_NO_FORM) as error:
             return JSONResponse({"problem": str(error)})
         asyncio.get_running_loop().call_later(0.5, saved)
         return JSONResponse({"saved": str(file)})
@@ -81,13 +85,26 @@ def setup_app(facts: Facts, types: Mapping[str, Type], file: Path, place: str, s
         return Response(status_code=404) if path is None else Response(path.read_bytes(), media_type=TYPES[path.suffix])
 
     return Starlette(
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
         routes=[
             Route(place, page),
-            Route(f"{place}/draft", draft, methods=["POST"]),
-            Route(f"{place}/save", save, methods=["POST"]),
+            Route(f"{place}/draft", _ours(draft), methods=["POST"]),
+            Route(f"{place}/save", _ours(save), methods=["POST"]),
             Route("/console/static/{name}", static),
-        ]
+        ],
     )
+
+
+def _ours(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Takes JSON from this page alone: no form of another page sends that."""
+
+    async def checked(request: Request) -> Response:
+        headers = dict(request.scope["headers"])
+        is_ours = same_origin({b"origin": b"http://" + headers.get(b"host", b""), **headers}, secure=False)
+        is_json = headers.get(b"content-type", b"").split(b";")[0] == b"application/json"
+        return await change(request) if is_ours and is_json else Response(status_code=403)
+
+    return checked
 
 
 def _noise(settings: Settings) -> list[str]:
