@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lapwing import curator
 from lapwing.curator import load
 from lapwing.curator.fit import Fact, facts_of
 from lapwing.curator.settings import read_settings
@@ -123,3 +125,19 @@ def test_a_written_look_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert len(looks(tmp_path)) == before + 1  # no look was needed to see that the first one exists
     assert lapwing(tmp_path, "check", "--yes", "--json", "--out", "look.json").returncode == 0
     assert json.loads((tmp_path / "look.json").read_text())["private"] is True
+
+
+def test_a_look_is_recorded_before_a_row_is_read(tmp_path: Path) -> None:
+    """Also one that fails."""
+    written(tmp_path, drawn(4))
+    load(tmp_path / "lapwing.toml").close()
+    (tmp_path / "v.csv").write_text("other\nx\n", encoding="utf-8")  # a column is missing, so nothing can be counted
+    assert lapwing(tmp_path, "check", "--yes").returncode != 0
+    assert len(looks(tmp_path)) == 1
+
+
+def test_no_server_can_look() -> None:
+    """What counts exactly is imported by the command alone."""
+    files = [path for path in Path(curator.__file__).parents[1].rglob("*.py") if "fit" in path.read_text()]
+    users = [path for path in files if re.search(r"curator\.fit|import fit|record_look|facts_of", path.read_text())]
+    assert sorted(path.name for path in users) == ["check.py", "fit.py"]

@@ -268,6 +268,40 @@ def test_keys_that_are_selected_privately_have_no_example() -> None:
     assert seen["ghost"] == ""
 
 
+def test_a_question_without_a_price_is_free(asked: Asked) -> None:
+    body = {"sql": "SELECT DISTINCT sex FROM visits", "epsilon": "0.1"}
+    (seen,) = console(asked, ("POST", "/console/preview", body))
+    assert seen.json()["line"] == "Free: no rows are read."
+    assert console(asked, ("POST", f"/console/ask?preview={seen.json()['preview']}", body))[0].status_code == 200
+    assert not asked.spent
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT (SELECT COUNT(*) FROM visits) - 3 AS n",
+        "SELECT sex, COUNT(*) AS n, AVG(cost) AS c FROM visits GROUP BY ROLLUP (sex)",
+        "SELECT sex, n FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) ORDER BY n LIMIT 1",
+        "SELECT COUNT(*) AS n FROM visits UNION ALL SELECT COUNT(*) AS n FROM visits WHERE cost > 3",
+        "SELECT MEDIAN(cost) AS m FROM visits",
+        "SELECT COUNT(*) AS n FROM visits HAVING COUNT(*) > 3",
+        "SELECT 1 AS n",
+        "SELEC",
+    ],
+)
+def test_every_question_has_a_line(asked: Asked, question: str) -> None:
+    """Also a refused one, and a statement of several questions."""
+    body = {"sql": question, "share": 0.1}
+    (seen,) = console(asked, ("POST", "/console/preview", body))
+    assert seen.status_code == 200, seen.text
+    facts = seen.json()
+    assert facts.get("line") or facts["refused"]
+    if "line" in facts:
+        preview = facts["preview"]
+        (answer,) = console(asked, ("POST", f"/console/ask?preview={preview}", body))
+        assert console(asked, ("GET", f"/console/answers/{answer.json()['release']}", None))[0].status_code == 200
+
+
 def test_the_file_of_the_ledger_is_its_export(asked: Asked) -> None:
     asked.ask(COUNT)
     (found,) = console(asked, ("GET", "/console/ledger.jsonl", None), name="aud", role="auditor")
@@ -311,6 +345,8 @@ def test_the_budget_is_told_in_questions_like_the_last(asked: Asked, limit: str 
     assert f"About {9 if limit is None else 2} more like it" in page.text
     (seen,) = console(asked, ("POST", "/console/preview", BY_SEX), name=who)
     assert f"about {9 if limit is None else 2} more like it" in seen.json()["line"]
+    (seen,) = console(asked, ("POST", "/console/preview", {**BY_SEX, "epsilon": "0.3"}), name=who)
+    assert seen.json()["fits"] is (limit is None)
     for _ in range(9 if limit is None else 2):
         assert asked.ask({**COUNT, "refresh": True}, name=who).status_code == 200
     assert asked.ask({**COUNT, "refresh": True}, name=who).status_code == 409

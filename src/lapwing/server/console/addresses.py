@@ -112,7 +112,8 @@ def _render(name: str, facts: dict[str, Any], status: int = 200) -> Response:
 
 def wants_page(scope: Scope) -> bool:
     """Whether a person looks at what is sent: a browser that opens an address of the console."""
-    is_page = scope["path"].startswith("/console") and not scope["path"].endswith(".json")
+    path, is_read = scope["path"], scope["method"] == "GET"
+    is_page = is_read and path.startswith("/console") and not path.endswith(".json")
     return is_page and any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
 
 
@@ -345,21 +346,26 @@ def _headers(request: Request) -> dict[bytes, bytes]:
 
 async def _priced(request: Request, seen: dict[str, Any], body: AskBody) -> dict[str, Any]:
     """What a page says of a preview: the price as a share, how many more, the typical error, and a drawn example."""
-    if seen.get("stored"):
-        line = "Free: a stored answer is at least this good."
+    name, (amount, *_) = _session(request).principal.name, seen["price"].values()
+    if not amount:
+        is_stored = "stored" in seen["in_words"]
+        line = f"Free: {'a stored answer is at least this good' if is_stored else 'no rows are read'}."
         return {"line": line, "button": "Show the answer", "preview": seen["preview"]}
-    name, part, whose = _session(request).principal.name, float(seen["share_of_budget"]), "the budget"
+    part, whose = amount / float(_service(request).ledger.total.amount), "the budget"
     own, more = await _facts(request, lambda served: (_share_left(served, name), _how_many(served, name, part)))
     if own is not None:
         part, whose = part / (own["of_budget"] or 1), "your allowance"
-    more = min(more, seen["about_how_many_more"] or 0)  # a delta that was named may end sooner
-    errors = [f"{name} within {_rounded(error)}" for name, error in seen["errors"].items()]
+    more = min(more, seen.get("about_how_many_more") or more)  # a delta that was named may end sooner
+    widths = seen.get("errors") or {}
+    for number, question in seen.get("questions", {}).items():  # a statement of several
+        widths |= {f"{number}: {words}": width for words, width in question["errors"].items()}
+    errors = [f"{words} within {_rounded(width)}" for words, width in widths.items()]
     said = [f"Costs {_percent(part)} of {whose}, about {more:,} more like it."]
     said += [f"Typical error: {'; '.join(errors[:3])}."] if errors else []
     size = getattr(body, "assume_rows", None) or _GHOST_ROWS
-    ghost, groups = "", seen["groups"]
-    if errors and groups and len(seen["errors"]) == 1 and "COUNT" in errors[0]:
-        ghost = draw_ghost(groups, next(iter(seen["errors"].values())), float(size))
+    ghost, groups = "", seen.get("groups")
+    if groups and len(widths) == 1 and "COUNT" in errors[0]:
+        ghost = draw_ghost(groups, next(iter(widths.values())), float(size))
     notes = [line for line in seen["in_words"].split("\n")[1:] if "within" not in line]
     return {
         "line": " ".join(said),
@@ -367,7 +373,7 @@ async def _priced(request: Request, seen: dict[str, Any], body: AskBody) -> dict
         "button": f"Answer for {_percent(part)}",
         "ghost": ghost,
         "ghost_says": f"If each group had {size:,} rows. This is an example, not your data." if ghost else "",
-        "fits": seen["fits"],
+        "fits": seen["fits"] and more > 0,
         "preview": seen["preview"],
     }
 
