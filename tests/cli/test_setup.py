@@ -14,7 +14,7 @@ import anyio
 import httpx
 import pytest
 
-from lapwing.cli.setup import ColumnFacts, Facts, check_text, first_questions
+from lapwing.cli.setup import ColumnFacts, SetupFacts, check_text, first_questions
 from lapwing.cli.setup_page import setup_app
 from lapwing.curator import load
 from lapwing.errors import Misconfigured
@@ -36,7 +36,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_what_was_declared_is_what_the_file_says(data: Path) -> None:
-    facts = Facts(data, "who", "2", "0.000001", "3", "1", COLUMNS)
+    facts = SetupFacts(data, "who", "2", "0.000001", "3", "1", COLUMNS)
     file = data.with_name("lapwing.toml")
     settings = check_text(facts.toml(file), file)
     ((table, _),) = settings.tables
@@ -50,7 +50,7 @@ def test_what_was_declared_is_what_the_file_says(data: Path) -> None:
 @pytest.mark.parametrize("rows", ["", "3"])
 def test_the_three_first_questions_are_answered(data: Path, rows: str) -> None:
     file = data.with_name("lapwing.toml")
-    file.write_text(Facts(data, "who", "2", "0", rows, "1", COLUMNS).toml(file), encoding="utf-8")
+    file.write_text(SetupFacts(data, "who", "2", "0", rows, "1", COLUMNS).toml(file), encoding="utf-8")
     with load(file) as curator:
         questions = first_questions(curator.catalog.tables[0])
         assert len(questions) == (3 if rows else 2)
@@ -63,7 +63,7 @@ def test_a_wrong_fact_is_refused_and_leaves_no_file(data: Path, wrong: dict[str,
     file = data.with_name("lapwing.toml")
     told = {"unit": "who", "epsilon": "1", "columns": COLUMNS, **wrong}
     with pytest.raises(Misconfigured):
-        check_text(Facts(data, **told).toml(file), file)
+        check_text(SetupFacts(data, **told).toml(file), file)
     assert sorted(path.name for path in data.parent.iterdir()) == ["visits.csv"]
 
 
@@ -87,7 +87,9 @@ def test_the_page_writes_the_file_once_and_ends(data: Path) -> None:
         said.append(text)
         ready.set()
 
-    thread = threading.Thread(target=serve_setup, args=(Facts(data), types, file), kwargs={"say": say}, daemon=True)
+    thread = threading.Thread(
+        target=serve_setup, args=(SetupFacts(data), types, file), kwargs={"say": say}, daemon=True
+    )
     thread.start()
     assert ready.wait(20)
     found = re.search(r"http://127\.0\.0\.1:\d+/setup/\S+", said[0])
@@ -115,7 +117,7 @@ def test_a_draft_leaves_the_files_beside_it_alone(data: Path) -> None:
     kept.write_text("mine", encoding="utf-8")
     link = file.with_name(".lapwing.toml.draft")
     link.symlink_to(kept)
-    check_text(Facts(data, "who", "2", "0", "3", "1", COLUMNS).toml(file), file)
+    check_text(SetupFacts(data, "who", "2", "0", "3", "1", COLUMNS).toml(file), file)
     assert link.is_symlink()
     assert kept.read_text(encoding="utf-8") == "mine"
 
@@ -136,7 +138,7 @@ def test_what_is_no_form_writes_nothing(data: Path, wrong: Any) -> None:
     file = data.with_name("lapwing.toml")
     told = {"unit": "who", "epsilon": "1", "delta": "0", "rows_per_unit": "", "groups_per_unit": ""}
     body = {**told, "columns": {"who": {"type": "text"}}, **wrong} if isinstance(wrong, dict) and wrong else wrong
-    app = setup_app(Facts(data), {"who": Type.TEXT}, file, "/setup/x", lambda: None)
+    app = setup_app(SetupFacts(data), {"who": Type.TEXT}, file, "/setup/x", lambda: None)
 
     async def work() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:9") as client:
@@ -154,7 +156,7 @@ def test_the_page_overwrites_nothing_and_is_for_this_machine(data: Path) -> None
     file.write_text("mine", encoding="utf-8")
     told = {"unit": "who", "epsilon": "1", "delta": "0", "rows_per_unit": "", "groups_per_unit": ""}
     body = {**told, "columns": {"who": {"type": "text"}}}
-    app = setup_app(Facts(data), {"who": Type.TEXT}, file, "/setup/x", lambda: None)
+    app = setup_app(SetupFacts(data), {"who": Type.TEXT}, file, "/setup/x", lambda: None)
 
     async def work() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:9") as client:

@@ -370,7 +370,7 @@ def test_the_first_view_is_light(server: Running) -> None:
 
 @pytest.mark.slow
 def test_a_steward_sets_up_a_csv_on_a_page(browser: Browser, tmp_path: Path) -> None:
-    from lapwing.cli.setup import Facts
+    from lapwing.cli.setup import SetupFacts
     from lapwing.cli.setup_page import serve_setup
     from lapwing.curator.settings import read_settings
     from lapwing.expressions.types import Type
@@ -384,7 +384,7 @@ def test_a_steward_sets_up_a_csv_on_a_page(browser: Browser, tmp_path: Path) -> 
         ready.set()
 
     thread = threading.Thread(
-        target=serve_setup, args=(Facts(tmp_path / "visits.csv"), types, file), kwargs={"say": say}
+        target=serve_setup, args=(SetupFacts(tmp_path / "visits.csv"), types, file), kwargs={"say": say}
     )
     thread.start()
     assert ready.wait(20)

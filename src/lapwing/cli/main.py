@@ -235,7 +235,7 @@ def init(
 
 def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
     """Asks for the facts of one file, and writes them."""
-    from lapwing.cli.setup import Facts, ask_facts, check_text, first_questions
+    from lapwing.cli.setup import SetupFacts, ask_facts, check_text, first_questions
     from lapwing.engines.backends import stored_types
     from lapwing.engines.source import file_source
 
@@ -248,7 +248,7 @@ def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file:
         need_server("Pages")
         from lapwing.cli.setup_page import serve_setup
 
-        return serve_setup(Facts(data, unit or "", epsilon or "1", delta), types, file, say=echo)
+        return serve_setup(SetupFacts(data, unit or "", epsilon or "1", delta), types, file, say=echo)
     text = ask_facts(data, types, unit, epsilon, delta).toml(file)
     ((table, _),) = check_text(text, file).tables
     file.write_text(text, encoding="utf-8")

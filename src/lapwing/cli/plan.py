@@ -51,9 +51,11 @@ def _statements(path: Path) -> Iterator[str]:
     from sqlglot import TokenType, tokenize
     from sqlglot.errors import SqlglotError
 
+    from lapwing.sql.refusals import DIALECT
+
     try:
         text = path.read_text(encoding="utf-8")
-        tokens = tokenize(text, dialect="duckdb")
+        tokens = tokenize(text, dialect=DIALECT)
     except (OSError, UnicodeDecodeError, SqlglotError):
         raise Misconfigured(
             f"{path} is not a readable file of SQL. Write one SELECT after another, with ; between."

@@ -40,7 +40,7 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SetupFacts:
     """What is declared of one file."""
 
     data: Path
@@ -77,7 +77,7 @@ def check_text(text: str, file: Path) -> Settings:
             raise Misconfigured(str(error).replace(draft.name, str(file))) from None
 
 
-def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: str | None, delta: str) -> Facts:
+def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: str | None, delta: str) -> SetupFacts:
     """Asks in the terminal what is not given; Enter skips."""
     names = ", ".join(types)
     while unit is None or (unit != ROW and unit.lower() not in (name.lower() for name in types)):
@@ -95,7 +95,7 @@ def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: 
             listed = kind in LISTED and not bounds
             values = _prompt(f"{name} ({kind.value}): public values to group by, such as F, M") if listed else ""
             columns[name] = ColumnFacts(kind.value, bounds, values)
-    return Facts(data, unit, epsilon, delta, rows, groups, columns)
+    return SetupFacts(data, unit, epsilon, delta, rows, groups, columns)
 
 
 def first_questions(table: Table) -> list[str]:
@@ -146,13 +146,13 @@ def _quoted(name: str) -> str:
     return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
 
-def facts_from(data: Path, told: Mapping[str, Any]) -> Facts:
+def facts_from(data: Path, told: Mapping[str, Any]) -> SetupFacts:
     """The facts of a filled form."""
     columns = {
         name: ColumnFacts(**{fact: str(value) for fact, value in facts.items()})
         for name, facts in told["columns"].items()
     }
-    return Facts(data, **{name: str(told[name]) for name in _FORM}, columns=columns)
+    return SetupFacts(data, **{name: str(told[name]) for name in _FORM}, columns=columns)
 
 
 _FORM = ("unit", "epsilon", "delta", "rows_per_unit", "groups_per_unit")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -22,21 +21,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lapwing.cli.plan import error_of, made_up
-from lapwing.cli.setup import Facts, check_text, facts_from, first_questions
+from lapwing.cli.setup import SetupFacts, check_text, facts_from, first_questions
 from lapwing.curator.settings import Settings
 from lapwing.errors import LapwingError
 from lapwing.expressions.types import Type
 from lapwing.server.console.addresses import PAGES, POLICY, TYPES, templates
 from lapwing.server.console.sessions import same_origin
+from lapwing.server.tokens import random_text
 from lapwing.sockets import listen
 
 _SHARE = Fraction(1, 20)
 _NO_FORM = (AttributeError, KeyError, TypeError, ValueError)
 
 
-def serve_setup(facts: Facts, types: Mapping[str, Type], file: Path, *, say: Callable[[str], None]) -> None:
+def serve_setup(facts: SetupFacts, types: Mapping[str, Type], file: Path, *, say: Callable[[str], None]) -> None:
     """Serves the page until its file is written."""
-    place = f"/setup/{secrets.token_urlsafe(24)}"
+    place = f"/setup/{random_text()}"
     server = uvicorn.Server(
         uvicorn.Config(setup_app(facts, types, file, place, lambda: _stop(server)), log_level="error")
     )
@@ -47,11 +47,13 @@ def serve_setup(facts: Facts, types: Mapping[str, Type], file: Path, *, say: Cal
         say(f"Wrote {file}.")
 
 
-def setup_app(facts: Facts, types: Mapping[str, Type], file: Path, place: str, saved: Callable[[], None]) -> Starlette:
+def setup_app(
+    facts: SetupFacts, types: Mapping[str, Type], file: Path, place: str, saved: Callable[[], None]
+) -> Starlette:
     """The page, a draft of the file with what it means for noise, and the one save."""
 
     async def page(_: Request) -> Response:
-        nonce = secrets.token_urlsafe(16)
+        nonce = random_text()
         shown = {"facts": facts, "types": types, "place": place, "nonce": nonce, "page": "setup", "session": None}
         content = templates().get_template("setup.html").render(shown)
         headers = {"content-security-policy": POLICY.format(nonce=nonce), "cache-control": "no-store"}

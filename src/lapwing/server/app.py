@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lapwing.errors import LapwingError
 from lapwing.server.console.addresses import problem_response, wants_page
 from lapwing.server.console.addresses import router as console
-from lapwing.server.console.sessions import CSRF, Session, read_cookie, same_origin
+from lapwing.server.console.sessions import CSRF, ConsoleSession, read_cookie, same_origin
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
 from lapwing.server.openapi import complete, problem_page, start_page
@@ -139,7 +139,7 @@ class Door:
         scope["state"] = state
         await self.app(scope, _replay(body, receive), send)
 
-    async def _signed_in(self, scope: Scope, headers: dict[bytes, bytes], access: Access) -> Session:
+    async def _signed_in(self, scope: Scope, headers: dict[bytes, bytes], access: Access) -> ConsoleSession:
         """The session of a request to the console; one that changes something comes from a page of the console."""
         secure = self._service.settings.is_secure
         name = read_cookie(headers, secure=secure)

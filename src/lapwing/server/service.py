@@ -26,7 +26,7 @@ from lapwing.curator.purchase import BeforeCharge, BeforeRows, BeforeStore, Requ
 from lapwing.errors import BudgetExceeded, Bug, LapwingError
 from lapwing.plan.plan import Plan
 from lapwing.privacy.budget import Cost
-from lapwing.server.console.sessions import Session, Sessions
+from lapwing.server.console.sessions import ConsoleSession, ConsoleSessions
 from lapwing.server.dummy import DummyAnswers
 from lapwing.server.limits import Turns
 from lapwing.server.log import note_incident
@@ -90,7 +90,7 @@ class Service:
         self.curator, self.settings = curator, settings or ServeSettings()
         self.ledger = curator.ledger
         self.tokens = TokenBook(self.ledger)
-        self.sessions = Sessions(self.ledger, self.tokens)
+        self.sessions = ConsoleSessions(self.ledger, self.tokens)
         self.releases = Releases(self.ledger)
         self.marks = marks  # what is still to be reviewed in lapwing.toml, for stewards
         self.verifying = asyncio.Lock()  # one at a time: it reads the whole ledger
@@ -123,7 +123,7 @@ class Service:
     async def find_principal(self, token: str) -> Principal | None:
         return await self.in_door(self.tokens.find, token)
 
-    async def find_session(self, name: str) -> Session | None:
+    async def find_session(self, name: str) -> ConsoleSession | None:
         """Who is signed in with the cookie of this name."""
         return await self.in_door(self.sessions.find, name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import asdict
 from functools import cache
 from itertools import islice
@@ -24,7 +23,7 @@ from lapwing.errors import Misconfigured
 from lapwing.ledger import EntryKind
 from lapwing.ledger.entry import read_ratio
 from lapwing.numbers import exact
-from lapwing.server.console.sessions import Session, read_cookie, same_origin, set_cookie
+from lapwing.server.console.sessions import ConsoleSession, read_cookie, same_origin, set_cookie
 from lapwing.server.problems import ProblemDetails, ServerProblem
 from lapwing.server.routes import (
     ASKING,
@@ -41,7 +40,7 @@ from lapwing.server.routes import (
 )
 from lapwing.server.schemas import AskBody
 from lapwing.server.service import Service
-from lapwing.server.tokens import Role, allow_share, read_share
+from lapwing.server.tokens import Role, allow_share, random_text, read_share
 
 router = APIRouter(include_in_schema=False)
 
@@ -92,8 +91,8 @@ def _service(request: Request) -> Service:
     return service
 
 
-def _session(request: Request) -> Session:
-    session: Session = request.state.session
+def _session(request: Request) -> ConsoleSession:
+    session: ConsoleSession = request.state.session
     return session
 
 
@@ -105,7 +104,7 @@ def _page(request: Request, name: str, facts: dict[str, Any]) -> Response:
 
 
 def _render(name: str, facts: dict[str, Any], status: int = 200) -> Response:
-    nonce = secrets.token_urlsafe(16)
+    nonce = random_text()
     content = templates().get_template(f"{name}.html").render({**facts, "nonce": nonce, "page": name, "Role": Role})
     return Response(content, status, {"content-security-policy": POLICY.format(nonce=nonce)}, media_type="text/html")
 
