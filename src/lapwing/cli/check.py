@@ -43,7 +43,7 @@ def check(
     facts, marks = facts_of(settings), open_marks(file)
     fitting = sum(fact.misfits == 0 for fact in facts)
     lines = [_PRIVATE, *(str(fact) for fact in facts if fact.misfits), f"{fitting} of {len(facts)} facts fit all rows."]
-    lines += [f"{len(marks)} REVIEW marks are open:", *(f"  line {mark}" for mark in marks)] if marks else []
+    lines += ["Still marked REVIEW:", *(f"  line {mark}" for mark in marks)] if marks else []
     result = {"private": True, "facts": [fact.to_dict() for fact in facts], "review": marks}
     text = "\n".join([*lines, _LEAKS])
     if out is None:
