@@ -23,6 +23,7 @@ from lapwing.errors import Misconfigured
 from lapwing.ledger import EntryKind
 from lapwing.ledger.entry import read_ratio
 from lapwing.numbers import exact
+from lapwing.privacy.phrases import at_most_text
 from lapwing.server.console.sessions import ConsoleSession, read_cookie, same_origin, set_cookie
 from lapwing.server.problems import ProblemDetails, ServerProblem
 from lapwing.server.routes import (
@@ -270,6 +271,7 @@ async def ledger_page(request: Request, after: Annotated[int | None, Query(ge=0,
         entries = [asdict(entry) for entry in islice(service.ledger.entries(start), _LISTED)]
         for entry in entries:
             entry["question"] = json.loads(entry["note"]).get("question", "")
+            entry["price"] = at_most_text(read_ratio(entry["amount"])) if entry["kind"] == EntryKind.RESERVE else ""
         earlier = max(0, start - _LISTED) if start else None
         return {"report": str(report), "ok": report.ok, "entries": entries[::-1], "earlier": earlier}
 
