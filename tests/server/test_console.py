@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 from markupsafe import escape
 
@@ -14,7 +16,7 @@ from lapwing.privacy import Budget
 from lapwing.server.console.sessions import same_origin
 from lapwing.server.tokens import allow_share
 from server.test_sessions import ORIGIN, sign_in, talk
-from support.serving import BY_SEX, COUNT, Asked, serving
+from support.serving import BY_SEX, COUNT, QUICK, Asked, serving
 from support.visits import frame, open_visits
 
 HTML = {"accept": "text/html,application/xhtml+xml"}
@@ -368,3 +370,53 @@ def test_a_file_of_a_chart_has_colours_of_its_own(asked: Asked) -> None:
     (found,) = console(asked, ("GET", f"/console/answers/{release}.svg", None))
     assert ".whisker line{stroke:" in found.text
     assert "attachment" in found.headers["content-disposition"]
+
+
+def test_an_answer_leaves_on_the_grid_and_is_stored_then(asked: Asked) -> None:
+    """As over /v1: T, 2T, 4T, ... after its turn began, and what is free at once."""
+    began = time.monotonic()
+    console(asked, ("POST", "/console/ask", BY_SEX), ("POST", "/console/ask", BY_SEX))
+    assert time.monotonic() - began >= QUICK
+    fresh, stored = [line["left_after"] for line in asked.lines if line["route"] == "/console/ask"]
+    assert fresh in [QUICK * 2**k for k in range(7)]
+    assert stored is None
+
+
+@pytest.mark.parametrize("path", ["/console/sign-in", "/console/ask", "/console/people", "/console/sign-out"])
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b'{"token": "' + b"x" * 1_100_000 + b'"}', "application/json", 413),
+        (b'{"token": ' + b"[" * 30 + b"]" * 30 + b"}", "application/json", 422),
+        (b'{"sql": "SELECT 1", "share": 0.1}', "text/plain", 415),  # what a form of another page can send
+        (b"token=x", "application/x-www-form-urlencoded", 415),
+        (b'{"token": "x", "more": 1}', "application/json", 422),
+        (b"{", "application/json", 422),
+    ],
+)
+def test_a_body_is_short_json_of_the_known_form(
+    asked: Asked, path: str, content: bytes, kind: str, status: int
+) -> None:
+    async def work(client: httpx.AsyncClient) -> int:
+        headers = {**await sign_in(client, asked.token("boss", "steward")), "content-type": kind}
+        return (await client.post(path, content=content, headers=headers)).status_code
+
+    assert talk(asked, work) == status
+    assert not asked.spent
+
+
+@pytest.mark.parametrize("name", ["sign_in.html", "..%2fsessions.py", "%2e%2e/addresses.py", "console.css%00"])
+def test_static_files_are_scripts_styles_and_pictures_alone(asked: Asked, name: str) -> None:
+    async def work(client: httpx.AsyncClient) -> int:
+        return (await client.get(f"/console/static/{name}")).status_code
+
+    assert talk(asked, work) in (401, 404)
+
+
+def test_a_file_for_a_sheet_has_no_formula() -> None:
+    rows = frame().set_column(2, "sex", pa.array(["=1+1"] * 80))
+    with serving(open_visits(rows, values={"sex": ["=1+1"]})) as asked:
+        release = asked.ask(BY_SEX).json()["release"]
+        (found,) = console(asked, ("GET", f"/console/answers/{release}.csv", None))
+    assert "1+1" in found.text
+    assert not any(cell.strip('"').startswith("=") for line in found.text.splitlines() for cell in line.split(","))
