@@ -32,7 +32,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("console"), epsilon=2, answer_time=1) as server:
+    with running(tmp_path_factory.mktemp("console"), epsilon=2, answer_time=0.3) as server:
         yield server
 
 
@@ -164,6 +164,23 @@ def test_two_tabs_and_a_lost_connection_charge_once(watched: Watched, server: Ru
     assert len(set(keys)) == 1
     assert charges(server) == before + 1
     watched.complaints[:] = [text for text in watched.complaints if "ERR_FAILED" not in text]
+
+
+@pytest.mark.slow
+def test_a_browser_that_stores_nothing_asks_too(watched: Watched, server: Running) -> None:
+    watched.page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('no', 'SecurityError'); }})"
+    )
+    before = charges(server)
+    watched.sign_in(server.token("aki"))
+    watched.write("SELECT COUNT(*) AS n FROM visits WHERE cost > 11")
+    watched.priced()
+    watched.page.dblclick("#ask")
+    watched.page.wait_for_url("**/console/answers/r*")
+    assert not watched.page.is_visible("#again")
+    watched.page.click("#sign-out")
+    watched.page.wait_for_selector("#sign-in")
+    assert charges(server) == before + 1
 
 
 def test_an_earlier_preview_never_replaces_a_later_one(watched: Watched, server: Running) -> None:

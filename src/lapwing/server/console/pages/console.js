@@ -16,7 +16,7 @@ const words = (found) => [found.refused ?? found.detail ?? found.why ?? "The ser
 
 if ($("sign-out")) $("sign-out").addEventListener("click", async () => {
   const {found} = await post("/console/sign-out", {});
-  localStorage.clear();  // it holds this person's questions
+  try { localStorage.clear(); } catch { /* nothing was stored */ }  // it holds this person's questions
   location.assign(found.next ?? "/console/sign-in");
 });
 
@@ -41,19 +41,22 @@ if ($("people")) $("people").addEventListener("submit", async (event) => {
 });
 
 // A question stands after # in the address, which no server sees.
-const stored = (release) => { try { return JSON.parse(localStorage.getItem(`q:${release}`)); } catch { return null; } };
+const memory = {};  // for a browser that stores nothing
+const keep = (name, value) => { memory[name] = JSON.stringify(value); try { localStorage.setItem(name, memory[name]); } catch { /* it is full, or forbidden */ } };
+const kept = (name) => { try { return JSON.parse(localStorage.getItem(name) ?? memory[name] ?? "null"); } catch { return JSON.parse(memory[name] ?? "null"); } };
+const forget = (name) => { delete memory[name]; try { localStorage.removeItem(name); } catch { /* nothing was stored */ } };
 // A question has one key until its reply is here, also in other tabs and after a reload: it is charged once.
 const keyOf = (text) => {
-  const kept = JSON.parse(localStorage.getItem(`k:${text}`) ?? "null");
-  const fresh = kept && Date.now() - kept.at < 9e5 ? kept : {key: crypto.randomUUID(), at: Date.now()};
-  localStorage.setItem(`k:${text}`, JSON.stringify(fresh));
-  return fresh.key;
+  const last = kept(`k:${text}`);
+  const used = last && Date.now() - last.at < 9e5 ? last : {key: crypto.randomUUID(), at: Date.now()};
+  keep(`k:${text}`, used);
+  return used.key;
 };
 const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const address = (body) => `/console#${encodeURIComponent(JSON.stringify(body))}`;
 
 if ($("again")) {
-  const body = stored($("again").dataset.release);
+  const body = kept(`q:${$("again").dataset.release}`);
   if (body) $("again").href = address(body); else $("again").hidden = true;
   if ($("sharper")) {
     if (!body) $("sharper").hidden = true;
@@ -76,10 +79,10 @@ async function pay(body, button, preview) {
       const {ok, found} = await post(`/console/ask${preview ? `?preview=${preview}` : ""}`, body, {"idempotency-key": key});
       code = found.code;
       if (code === "key-running" && tries < 60) { await pause(1); continue; }
-      if (!["key-running", "still-running", "busy", "rate-limited", "bug", undefined].includes(code) || ok) localStorage.removeItem(`k:${text}`);
+      if (!["key-running", "still-running", "busy", "rate-limited", "bug", undefined].includes(code) || ok) forget(`k:${text}`);
       if (ok) {
         const {refresh, combine, ...plain} = body;
-        localStorage.setItem(`q:${found.release}`, JSON.stringify(plain));
+        keep(`q:${found.release}`, plain);
         return location.assign(`/console/answers/${found.release}`);
       }
       problem(words(found));
