@@ -189,7 +189,10 @@ def test_an_earlier_preview_never_replaces_a_later_one(watched: Watched, server:
     page = watched.page
     page.route("**/console/preview", lambda route: route.continue_() if held else held.append(route))
     watched.write("SELECT SUM(cost) AS s FROM visits")
-    page.wait_for_timeout(600)
+    for _ in range(400):
+        if held:
+            break
+        page.wait_for_timeout(50)
     assert len(held) == 1
     watched.write("SELECT AVG(age) AS a FROM visits")
     page.wait_for_timeout(600)
