@@ -74,14 +74,14 @@ def ask_and_answer(browser: Any, link: str) -> None:
 
 def set_up(browser: Any, folder: str) -> None:
     """The page of `lapwing init --browser`."""
-    from lapwing.cli.setup import TableDraft
+    from lapwing.cli.setup import SetupFacts
     from lapwing.cli.setup_page import serve_setup
     from lapwing.expressions.types import Type
 
     types = {"patient": Type.TEXT, "sex": Type.TEXT, "cost": Type.REAL}
     said: list[str] = []
     file = Path(folder) / "new.toml"
-    facts = TableDraft(Path(folder) / "visits.csv")
+    facts = SetupFacts(Path(folder) / "visits.csv")
     facts.data.write_text("patient,sex,cost\na,F,30\n", encoding="utf-8")
     threading.Thread(target=serve_setup, args=(facts, types, file), kwargs={"say": said.append}, daemon=True).start()
     page = browser.new_page(viewport={"width": 1100, "height": 640})

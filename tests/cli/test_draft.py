@@ -12,9 +12,9 @@ import duckdb
 import pytest
 
 from lapwing.cli.draft import draft
-from lapwing.cli.setup import ColumnFacts, Facts, check_text
+from lapwing.cli.setup import ColumnFacts, SetupFacts
 from lapwing.curator import load
-from lapwing.curator.settings import read_settings
+from lapwing.curator.settings import read_settings, settings_of
 from lapwing.engines.source import Csv
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
@@ -114,9 +114,9 @@ def test_parts_and_compressed_files_are_drafted(tmp_path: Path) -> None:
 
 def test_what_is_asked_in_the_terminal_has_the_same_line(visits: Path, tmp_path: Path) -> None:
     file = tmp_path / "lapwing.toml"
-    text = Facts(visits, "pid", columns={"pid": ColumnFacts("text")}).toml(file)
+    text = SetupFacts(visits, "pid", columns={"pid": ColumnFacts("text")}).toml(file)
     assert 'csv = { delimiter = ";", encoding = "windows-1252" }  # REVIEW' in text
-    ((_, source),) = check_text(text, file).tables
+    ((_, source),) = settings_of(text, file).tables
     assert source.path.name == "visits.csv"
 
 

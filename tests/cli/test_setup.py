@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
-from lapwing.cli.setup import ColumnFacts, TableDraft, first_questions
+from lapwing.cli.setup import ColumnFacts, SetupFacts, first_questions
+from lapwing.cli.setup_page import setup_app
 from lapwing.curator import load
 from lapwing.curator.settings import settings_of
 from lapwing.errors import Misconfigured
@@ -34,7 +37,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_what_was_declared_is_what_the_file_says(data: Path) -> None:
-    facts = TableDraft(data, "who", "2", "0.000001", "3", "1", COLUMNS)
+    facts = SetupFacts(data, "who", "2", "0.000001", "3", "1", COLUMNS)
     file = data.with_name("lapwing.toml")
     settings = settings_of(facts.toml(file), file)
     ((table, _),) = settings.tables
@@ -47,7 +50,7 @@ def test_what_was_declared_is_what_the_file_says(data: Path) -> None:
 @pytest.mark.parametrize("rows", ["", "3"])
 def test_the_three_first_questions_are_answered(data: Path, rows: str) -> None:
     file = data.with_name("lapwing.toml")
-    file.write_text(TableDraft(data, "who", "2", "0", rows, "1", COLUMNS).toml(file), encoding="utf-8")
+    file.write_text(SetupFacts(data, "who", "2", "0", rows, "1", COLUMNS).toml(file), encoding="utf-8")
     with load(file) as curator:
         questions = first_questions(curator.catalog.tables[0])
         assert len(questions) == (3 if rows else 2)
@@ -60,7 +63,7 @@ def test_a_wrong_fact_is_refused_and_leaves_no_file(data: Path, wrong: dict[str,
     file = data.with_name("lapwing.toml")
     told = {"unit": "who", "epsilon": "1", "columns": COLUMNS, **wrong}
     with pytest.raises(Misconfigured):
-        settings_of(TableDraft(data, **told).toml(file), file)
+        settings_of(SetupFacts(data, **told).toml(file), file)
     assert sorted(path.name for path in data.parent.iterdir()) == ["visits.csv"]
 
 
@@ -85,7 +88,7 @@ def test_the_page_writes_the_file_once_and_ends(data: Path) -> None:
         ready.set()
 
     thread = threading.Thread(
-        target=serve_setup, args=(TableDraft(data), types, file), kwargs={"say": say}, daemon=True
+        target=serve_setup, args=(SetupFacts(data), types, file), kwargs={"say": say}, daemon=True
     )
     thread.start()
     assert ready.wait(20)
@@ -106,6 +109,71 @@ def test_the_page_writes_the_file_once_and_ends(data: Path) -> None:
     thread.join(20)
     assert not thread.is_alive()
     assert file.read_text(encoding="utf-8") == drafted["toml"]
+
+
+def test_a_draft_leaves_the_files_beside_it_alone(data: Path) -> None:
+    """Neither a file of a likely name nor one that a link of that name points to is written or deleted."""
+    file, kept = data.with_name("lapwing.toml"), data.with_name("kept.txt")
+    kept.write_text("mine", encoding="utf-8")
+    link = file.with_name(".lapwing.toml.draft")
+    link.symlink_to(kept)
+    settings_of(SetupFacts(data, "who", "2", "0", "3", "1", COLUMNS).toml(file), file)
+    assert link.is_symlink()
+    assert kept.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"columns": {"who": {"type": 'text" }\n[tables.other]\nsource = "/etc/passwd" # '}}},
+        {"columns": {"who": {"type": "text", "more": "x"}}},
+        {"columns": {"who": {"type": 7, "bounds": {"a": 1}}}},
+        {"columns": ["who"]},
+        {"unit": 'who"\nsource = "/etc/passwd'},
+        [1],
+        {},
+    ],
+)
+def test_what_is_no_form_writes_nothing(data: Path, wrong: Any) -> None:
+    file = data.with_name("lapwing.toml")
+    told = {"unit": "who", "epsilon": "1", "delta": "0", "rows_per_unit": "", "groups_per_unit": ""}
+    body = {**told, "columns": {"who": {"type": "text"}}, **wrong} if isinstance(wrong, dict) and wrong else wrong
+    app = setup_app(SetupFacts(data), {"who": Type.TEXT}, file, "/setup/x", lambda: None)
+
+    async def work() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:9") as client:
+            return [await client.post(f"/setup/x/{step}", json=body) for step in ("draft", "save")]
+
+    for response in anyio.run(work):
+        assert response.status_code == 200
+        assert response.json()["problem"]
+    assert sorted(path.name for path in data.parent.iterdir()) == ["visits.csv"]
+
+
+def test_the_page_overwrites_nothing_and_is_for_this_machine(data: Path) -> None:
+    """A name that leads here from elsewhere, as after DNS rebinding, is refused, whoever guesses the path."""
+    file = data.with_name("lapwing.toml")
+    file.write_text("mine", encoding="utf-8")
+    told = {"unit": "who", "epsilon": "1", "delta": "0", "rows_per_unit": "", "groups_per_unit": ""}
+    body = {**told, "columns": {"who": {"type": "text"}}}
+    app = setup_app(SetupFacts(data), {"who": Type.TEXT}, file, "/setup/x", lambda: None)
+
+    async def work() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:9") as client:
+            plain = {"content-type": "text/plain"}
+            return [
+                await client.post("/setup/x/save", json=body),
+                await client.post("/setup/x/save", json=body, headers={"host": "evil.test"}),
+                await client.get("/setup/x", headers={"host": "evil.test"}),
+                await client.post("/setup/x/save", content=json.dumps(body), headers=plain),
+                await client.post("/setup/x/save", json=body, headers={"origin": "http://evil.test"}),
+                await client.get("/setup/y"),
+            ]
+
+    said, *others = anyio.run(work)
+    assert "exists already" in said.json()["problem"]
+    assert [response.status_code for response in others] == [400, 400, 403, 403, 404]
+    assert file.read_text(encoding="utf-8") == "mine"
 
 
 def vars_of(facts: ColumnFacts) -> dict[str, str]:

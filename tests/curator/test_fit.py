@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lapwing import curator
 from lapwing.curator import load
 from lapwing.curator.fit import Fact, facts_of
 from lapwing.curator.settings import read_settings
@@ -86,16 +89,20 @@ def lapwing(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+def looks(folder: Path) -> list[tuple[str, str, str]]:
+    """The looks in a ledger: who, the note and the price."""
+    with sqlite3.connect(folder / ".lapwing" / "ledger.db") as ledger:
+        return ledger.execute("SELECT analyst, note, amount FROM entry WHERE kind = 'look'").fetchall()
+
+
 def test_a_look_is_recorded_and_what_was_seen_is_not(tmp_path: Path) -> None:
     written(tmp_path, drawn(1))
     load(tmp_path / "lapwing.toml").close()
     found = lapwing(tmp_path, "check", "--yes")
     assert found.returncode == 0, found.stderr
     assert "exact and private" in found.stdout
-    with sqlite3.connect(tmp_path / ".lapwing" / "ledger.db") as ledger:
-        looks = ledger.execute("SELECT analyst, note, amount FROM entry WHERE kind = 'look'").fetchall()
-    assert [(note, amount) for _, note, amount in looks] == [("{}", "0/1")]
-    assert looks[0][0]
+    assert [(note, amount) for _, note, amount in looks(tmp_path)] == [("{}", "0/1")]
+    assert looks(tmp_path)[0][0]
     assert lapwing(tmp_path, "ledger", "verify").returncode == 0
 
 
@@ -110,4 +117,27 @@ def test_a_written_look_is_for_its_owner_alone(tmp_path: Path) -> None:
     written(tmp_path, drawn(3))
     assert lapwing(tmp_path, "check", "--yes", "--out", "look.txt").returncode == 0
     assert (tmp_path / "look.txt").stat().st_mode & 0o777 == 0o600
-    assert lapwing(tmp_path, "check", "--yes", "--out", "look.txt").returncode == 1  # it overwrites nothing
+    before = len(looks(tmp_path))
+    for out in ("look.txt", "folder/that/is/missing/look.txt"):  # it overwrites nothing
+        refused = lapwing(tmp_path, "check", "--yes", "--out", out)
+        assert refused.returncode == 2
+        assert "Name another file" in refused.stderr
+    assert len(looks(tmp_path)) == before + 1  # no look was needed to see that the first one exists
+    assert lapwing(tmp_path, "check", "--yes", "--json", "--out", "look.json").returncode == 0
+    assert json.loads((tmp_path / "look.json").read_text())["private"] is True
+
+
+def test_a_look_is_recorded_before_a_row_is_read(tmp_path: Path) -> None:
+    """Also one that fails."""
+    written(tmp_path, drawn(4))
+    load(tmp_path / "lapwing.toml").close()
+    (tmp_path / "v.csv").write_text("other\nx\n", encoding="utf-8")  # a column is missing, so nothing can be counted
+    assert lapwing(tmp_path, "check", "--yes").returncode != 0
+    assert len(looks(tmp_path)) == 1
+
+
+def test_no_server_can_look() -> None:
+    """What counts exactly is imported by the command alone."""
+    files = [path for path in Path(curator.__file__).parents[1].rglob("*.py") if "fit" in path.read_text()]
+    users = [path for path in files if re.search(r"curator\.fit|import fit|record_look|facts_of", path.read_text())]
+    assert sorted(path.name for path in users) == ["check.py", "fit.py"]

@@ -65,6 +65,7 @@ CONSOLE: dict[tuple[str, str], Access] = {
         )
         for ending in ("", ".json")
     },
+    ("GET", "/console/ledger.jsonl"): signed_in(READING),
     ("GET", "/console/answers/{release}"): signed_in(EVERYONE),
     ("GET", "/console/answers/{release}.{ending}"): signed_in(EVERYONE),
 }

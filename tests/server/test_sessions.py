@@ -1,4 +1,4 @@
-"""SignIns of the console: who is signed in, until when, and which requests may change something."""
+"""ConsoleSessions of the console: who is signed in, until when, and which requests may change something."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_page_wants_a_session(asked: Asked, path: str) -> None:
 @pytest.mark.parametrize("path", POSTS)
 @pytest.mark.parametrize("wrong", ["no csrf", "another csrf", "no origin", "another origin", "cross-site"])
 def test_a_change_from_elsewhere_is_refused(asked: Asked, path: str, wrong: str) -> None:
-    """threat:A30 cross-site requests carry the cookie at most, and that is not enough."""
+    """Cross-site requests carry the cookie at most, and that is not enough."""
 
     async def work(client: httpx.AsyncClient) -> httpx.Response:
         headers = await sign_in(client, asked.token(role="steward"))

@@ -18,6 +18,15 @@ _WIDTH = 720
 _BAR, _GAP, _LABELS = 26, 12, 180
 _HEIGHT = 260
 _LONGEST = 26
+_STYLE = (
+    "svg{font:13px system-ui,sans-serif;background:#fff}.label,.end-end{text-anchor:end}.panel{font-weight:600}"
+    ".axis,.whisker line{stroke:#1a2530;stroke-width:1.6}.grid{stroke:#d5dde2}.band{opacity:.25}"
+    "polyline{stroke-width:2}"
+    + "".join(
+        f".c{nth}{{fill:{colour}}}polyline.c{nth}{{fill:none;stroke:{colour}}}"
+        for nth, colour in enumerate(("#1b6ca8", "#c8553d", "#4f7f4e", "#7d94a8"))
+    )
+)
 
 
 def draw_svg(picture: Picture) -> str:
@@ -30,6 +39,11 @@ def draw_svg(picture: Picture) -> str:
         bodies.append(f'<g transform="translate(0 {top:.0f})">{"".join(lines)}</g>')
         top += height
     return _svg(bodies, top, f"{picture.title}. {picture.subtitle}.")
+
+
+def styled(svg: str) -> str:
+    """A picture with colours of its own, to be kept as a file."""
+    return svg.replace("<title>", f"<style>{_STYLE}</style><title>", 1)
 
 
 def draw_ghost(count: int, half_width: float, height: float) -> str:

@@ -12,7 +12,7 @@ from lapwing.ledger import open_ledger
 def run_console() -> None:
     """Serves until it is stopped."""
     need_server("Consoles")
-    from lapwing.server.console.sessions import SignIns
+    from lapwing.server.console.sessions import ConsoleSessions
     from lapwing.server.run import prepare, run
     from lapwing.server.tokens import Role, TokenBook
 
@@ -23,7 +23,7 @@ def run_console() -> None:
         book = TokenBook(ledger)
         for role in (Role.ANALYST, Role.STEWARD):
             token, _ = book.add(f"demo-{role}", role, days=1)
-            code = SignIns(ledger, book).invite(token)
+            code = ConsoleSessions(ledger, book).invite(token)
             echo(f"{role:8} http://{serve.host}:{serve.port}/console/sign-in#code={code}")
     echo("Each link works once, within ten minutes. Use two browsers or a private window to be both.")
     run(file, serve, say=echo)

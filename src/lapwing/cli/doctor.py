@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lapwing.cli.options import need_server
-from lapwing.curator.settings import Settings, read_settings
+from lapwing.curator.settings import Settings, open_marks, read_settings
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.noise import SYSTEM
 from lapwing.noise.bernoulli import exp_is_sound
@@ -32,8 +32,6 @@ def _settings(file: Path) -> str:
 
 
 def _review(file: Path) -> str:
-    from lapwing.cli.check import open_marks
-
     marks = open_marks(file)
     if not marks:
         return "no line is marked REVIEW"

@@ -244,7 +244,7 @@ def init(
 def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
     """Asks for the facts of one file, and writes them."""
     from lapwing.cli.draft import source_of
-    from lapwing.cli.setup import TableDraft, ask_facts, first_questions
+    from lapwing.cli.setup import SetupFacts, ask_facts, first_questions
     from lapwing.curator.settings import settings_of
     from lapwing.engines.backends import stored_types
 
@@ -255,7 +255,7 @@ def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file:
         need_server("Pages")
         from lapwing.cli.setup_page import serve_setup
 
-        return serve_setup(TableDraft(data, unit or "", epsilon or "1", delta), types, file, say=echo)
+        return serve_setup(SetupFacts(data, unit or "", epsilon or "1", delta), types, file, say=echo)
     text = ask_facts(data, types, unit, epsilon, delta).toml(file)
     ((table, _),) = settings_of(text, file).tables
     file.write_text(text, encoding="utf-8")

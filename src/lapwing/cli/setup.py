@@ -37,7 +37,7 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class TableDraft:
+class SetupFacts:
     """What is declared of one file."""
 
     data: Path
@@ -63,7 +63,7 @@ class TableDraft:
         return "\n".join([*lines, *(_column(name, facts) for name, facts in self.columns.items()), ""])
 
 
-def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: str | None, delta: str) -> TableDraft:
+def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: str | None, delta: str) -> SetupFacts:
     """Asks in the terminal what is not given; Enter skips."""
     names = ", ".join(types)
     while unit is None or (unit != ROW and unit.lower() not in (name.lower() for name in types)):
@@ -81,7 +81,7 @@ def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: 
             listed = kind in LISTED and not bounds
             values = _prompt(f"{name} ({kind.value}): public values to group by, such as F, M") if listed else ""
             columns[name] = ColumnFacts(kind.value, bounds, values)
-    return TableDraft(data, unit, epsilon, delta, rows, groups, columns)
+    return SetupFacts(data, unit, epsilon, delta, rows, groups, columns)
 
 
 def first_questions(table: Table) -> list[str]:
@@ -102,7 +102,7 @@ def _prompt(question: str) -> str:
 
 
 def _column(name: str, facts: ColumnFacts) -> str:
-    said = [f'type = "{facts.type}"']
+    said = [f"type = {quote_toml(facts.type)}"]
     for what, given in (("bounds", facts.bounds), ("values", facts.values)):
         texts = what == "values" and facts.type == Type.TEXT.value
         parts = [quote_toml(part) if texts else str(read_number(part, what)) for part in _parts(given)]
@@ -124,10 +124,13 @@ def _quoted(name: str) -> str:
     return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
 
-def facts_from(data: Path, told: Mapping[str, Any]) -> TableDraft:
+def facts_from(data: Path, told: Mapping[str, Any]) -> SetupFacts:
     """The facts of a filled form."""
-    columns = {name: ColumnFacts(**facts) for name, facts in told["columns"].items()}
-    return TableDraft(data, **{name: str(told[name]) for name in _FORM}, columns=columns)
+    columns = {
+        name: ColumnFacts(**{fact: str(value) for fact, value in facts.items()})
+        for name, facts in told["columns"].items()
+    }
+    return SetupFacts(data, **{name: str(told[name]) for name in _FORM}, columns=columns)
 
 
 _FORM = ("unit", "epsilon", "delta", "rows_per_unit", "groups_per_unit")

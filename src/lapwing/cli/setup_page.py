@@ -1,38 +1,42 @@
 """`lapwing init --browser`: the same facts on a page, on the steward's own machine.
 
 The server listens on loopback, its only address has a random part that is shown once in the terminal, and it ends when
-the file is written. It reads names and types of columns, no values.
+the file is written. A change is JSON from its own page. It reads names and types of columns, no values.
 """
 
 from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lapwing.cli.plan import error_of, made_up
-from lapwing.cli.setup import TableDraft, facts_from, first_questions
+from lapwing.cli.setup import SetupFacts, facts_from, first_questions
 from lapwing.curator.settings import Settings, settings_of
 from lapwing.errors import LapwingError
 from lapwing.expressions.types import Type
-from lapwing.noise import SYSTEM
 from lapwing.server.console.addresses import PAGES, POLICY, TYPES, templates
+from lapwing.server.console.sessions import same_origin
+from lapwing.server.tokens import random_text
 from lapwing.sockets import listen
 
 _SHARE = Fraction(1, 20)
+_NO_FORM = (AttributeError, KeyError, TypeError, ValueError)
 
 
-def serve_setup(facts: TableDraft, types: Mapping[str, Type], file: Path, *, say: Callable[[str], None]) -> None:
+def serve_setup(facts: SetupFacts, types: Mapping[str, Type], file: Path, *, say: Callable[[str], None]) -> None:
     """Serves the page until its file is written."""
-    place = f"/setup/{SYSTEM.integer(192):048x}"
+    place = f"/setup/{random_text()}"
     server = uvicorn.Server(
         uvicorn.Config(setup_app(facts, types, file, place, lambda: _stop(server)), log_level="error")
     )
@@ -44,12 +48,12 @@ def serve_setup(facts: TableDraft, types: Mapping[str, Type], file: Path, *, say
 
 
 def setup_app(
-    facts: TableDraft, types: Mapping[str, Type], file: Path, place: str, saved: Callable[[], None]
+    facts: SetupFacts, types: Mapping[str, Type], file: Path, place: str, saved: Callable[[], None]
 ) -> Starlette:
     """The page, a draft of the file with what it means for noise, and the one save."""
 
     async def page(_: Request) -> Response:
-        nonce = f"{SYSTEM.integer(128):032x}"
+        nonce = random_text()
         shown = {"facts": facts, "types": types, "place": place, "nonce": nonce, "page": "setup", "session": None}
         content = templates().get_template("setup.html").render(shown)
         headers = {"content-security-policy": POLICY.format(nonce=nonce), "cache-control": "no-store"}
@@ -59,7 +63,7 @@ def setup_app(
         try:
             text = facts_from(facts.data, await request.json()).toml(file)
             settings = settings_of(text, file)
-        except (LapwingError, KeyError, TypeError, ValueError) as error:
+        except (LapwingError, *_NO_FORM) as error:
             return JSONResponse({"problem": str(error)})
         old = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         diff = "\n".join(list(difflib.unified_diff(old, text.splitlines(), lineterm="", n=100))[3:])
@@ -73,7 +77,7 @@ def setup_app(
                 written.write(text)
         except FileExistsError:
             return JSONResponse({"problem": f"{file} exists already. Move it first; nothing was written."})
-        except (LapwingError, OSError, KeyError, TypeError, ValueError) as error:
+        except (LapwingError, OSError, *_NO_FORM) as error:
             return JSONResponse({"problem": str(error)})
         asyncio.get_running_loop().call_later(0.5, saved)
         return JSONResponse({"saved": str(file)})
@@ -83,13 +87,26 @@ def setup_app(
         return Response(status_code=404) if path is None else Response(path.read_bytes(), media_type=TYPES[path.suffix])
 
     return Starlette(
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
         routes=[
             Route(place, page),
-            Route(f"{place}/draft", draft, methods=["POST"]),
-            Route(f"{place}/save", save, methods=["POST"]),
+            Route(f"{place}/draft", _ours(draft), methods=["POST"]),
+            Route(f"{place}/save", _ours(save), methods=["POST"]),
             Route("/console/static/{name}", static),
-        ]
+        ],
     )
+
+
+def _ours(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Takes JSON from this page alone: no form of another page sends that."""
+
+    async def checked(request: Request) -> Response:
+        headers = dict(request.scope["headers"])
+        is_ours = same_origin({b"origin": b"http://" + headers.get(b"host", b""), **headers}, secure=False)
+        is_json = headers.get(b"content-type", b"").split(b";")[0] == b"application/json"
+        return await change(request) if is_ours and is_json else Response(status_code=403)
+
+    return checked
 
 
 def _noise(settings: Settings) -> list[str]:

@@ -127,6 +127,12 @@ def settings_of(text: str, path: Path) -> Settings:
     return _Reader(path).settings(parse_toml(text, str(path)))
 
 
+def open_marks(path: Path) -> list[str]:
+    """The lines of a file of settings that are still marked REVIEW."""
+    lines = read_toml_text(path, "lapwing init DATA").splitlines()
+    return [f"{number}: {line.strip()}" for number, line in enumerate(lines, 1) if re.search(r"#\s*REVIEW\b", line)]
+
+
 def read_toml_text(path: Path, create: str) -> str:
     """The text of a file of settings; `create` is the command that makes one."""
     try:

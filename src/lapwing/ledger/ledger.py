@@ -60,7 +60,7 @@ from lapwing.ledger.entry import (
 from lapwing.ledger.phrases import budget_text, shortage
 from lapwing.ledger.store import Book, InDoubt, Store
 from lapwing.ledger.verified import CheckedBook, intact
-from lapwing.ledger.verify import Report, verify, write_export
+from lapwing.ledger.verify import Report, export_lines, verify, write_export
 from lapwing.ledger.witness import Witness, missing_ledger
 from lapwing.noise.bits import SYSTEM
 from lapwing.privacy.budget import Budget, Cost
@@ -405,6 +405,11 @@ class Ledger:
             raise Misconfigured(f"{file} is part of the ledger itself. Export to another file.")
         self._store.sync()
         return write_export(file, self.id, self.entries())
+
+    def export_lines(self) -> Iterator[str]:
+        """The lines of `export`."""
+        self._store.sync()
+        return (line for line, _ in export_lines(self.id, self.entries()))
 
     def close(self) -> None:
         """Ends the connection. Charges are durable with or without it."""

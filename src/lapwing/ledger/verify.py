@@ -108,13 +108,19 @@ def write_export(path: Path, ledger: str, entries: Iterable[Entry]) -> Head:
     return head
 
 
-def _write_entries(path: Path, ledger: str, entries: Iterable[Entry]) -> Head:
+def export_lines(ledger: str, entries: Iterable[Entry]) -> Iterator[tuple[str, Head]]:
+    """The lines of an export, each with the head up to it; the last one is the head itself."""
     head = Head(ledger, 0, "")
+    for entry in entries:
+        head = Head(ledger, entry.seq, entry.hash)
+        yield canonical(asdict(entry)) + "\n", head
+    yield canonical({"head": asdict(head)}) + "\n", head
+
+
+def _write_entries(path: Path, ledger: str, entries: Iterable[Entry]) -> Head:
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-        for entry in entries:
-            file.write(canonical(asdict(entry)) + "\n")
-            head = Head(ledger, entry.seq, entry.hash)
-        file.write(canonical({"head": asdict(head)}) + "\n")
+        for line, head in export_lines(ledger, entries):  # noqa: B007 (the last one is returned)
+            file.write(line)
         file.flush()
         os.fsync(file.fileno())
     return head

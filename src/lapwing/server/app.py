@@ -21,12 +21,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lapwing.errors import LapwingError
+from lapwing.server.console.addresses import problem_response, wants_page
 from lapwing.server.console.addresses import router as console
-from lapwing.server.console.sessions import CSRF, SignIn, read_cookie, same_origin
+from lapwing.server.console.sessions import CSRF, ConsoleSession, read_cookie, same_origin
 from lapwing.server.limits import Rates, read_body
 from lapwing.server.log import LogLine, note_incident
 from lapwing.server.openapi import complete, problem_page, start_page
-from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, of_bug, of_server
+from lapwing.server.problems import MEDIA_TYPE, ProblemDetails, ServerProblem, of_bug, of_error, of_server
 from lapwing.server.routes import OPEN, Access, access_to, allow, open_paths, router
 from lapwing.server.service import Service
 
@@ -36,6 +38,8 @@ _ALWAYS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
 ]
 
 
@@ -62,6 +66,7 @@ def create_app(service: Service) -> ASGIApp:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ServerProblem, _served)
+    app.add_exception_handler(LapwingError, _failed)
     app.add_exception_handler(Exception, _unforeseen)
     described = cache(lambda: complete(app.openapi(), open_paths(app.routes)))
 
@@ -101,17 +106,19 @@ class Door:
         except ServerProblem as problem:
             if problem.code == "signed-out" and scope["method"] == "GET":
                 await sent.redirect("/console/sign-in")
+            elif problem.code == "unauthorized" and wants_page(scope):  # no page of the console takes a bearer token
+                await sent.problem(of_server(ServerProblem("not-found")), line, scope)
             else:
-                await sent.problem(of_server(problem), line)
+                await sent.problem(of_server(problem), line, scope)
         except Exception as error:  # noqa: BLE001 (its words may hold data, and the web server would print them)
-            await sent.problem(of_bug(note_incident(error)), line)
+            await sent.problem(of_bug(note_incident(error)), line, scope)
         finally:
             line.status, line.route = sent.status, str(getattr(scope.get("route"), "path", "unknown"))
             line.write()
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send, line: LogLine) -> None:
         headers = {name.lower(): value for name, value in scope["headers"]}
-        state: dict[str, Any] = {"line": line}
+        state: dict[str, Any] = {"line": line, "rates": self._rates}
         access, has_body = access_to(self.app.routes, scope)
         if access.by_session:
             session = await self._signed_in(scope, headers, access)
@@ -132,15 +139,17 @@ class Door:
         scope["state"] = state
         await self.app(scope, _replay(body, receive), send)
 
-    async def _signed_in(self, scope: Scope, headers: dict[bytes, bytes], access: Access) -> SignIn:
+    async def _signed_in(self, scope: Scope, headers: dict[bytes, bytes], access: Access) -> ConsoleSession:
         """The session of a request to the console; one that changes something comes from a page of the console."""
-        name = read_cookie(headers, secure=self._service.settings.is_secure)
+        secure = self._service.settings.is_secure
+        name = read_cookie(headers, secure=secure)
         session = await self._service.find_session(name) if name else None
         if session is None:
             raise ServerProblem("signed-out")
         shown = headers.get(CSRF, b"").decode("latin-1")
         is_read = scope["method"] in ("GET", "HEAD")
-        is_ours = is_read or (same_origin(headers) and hmac.compare_digest(shown.encode(), session.csrf.encode()))
+        is_same = hmac.compare_digest(shown.encode(), session.csrf.encode())
+        is_ours = is_read or (is_same and same_origin(headers, secure=secure))
         if session.principal.role not in access.roles or not is_ours:
             raise ServerProblem("forbidden")
         return session
@@ -167,10 +176,13 @@ class _Sender:
         await self({"type": "http.response.start", "status": 303, "headers": headers})
         await self({"type": "http.response.body", "body": b""})
 
-    async def problem(self, problem: ProblemDetails, line: LogLine) -> None:
+    async def problem(self, problem: ProblemDetails, line: LogLine, scope: Scope) -> None:
         """Sends a problem, unless a response has begun."""
         line.code = problem.code
         if self.status:
+            return
+        if wants_page(scope):
+            await problem_response(problem)(scope, _nothing, self)
             return
         content = problem.to_bytes()
         headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(content)).encode())]
@@ -200,8 +212,14 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
 def _response(request: Request, problem: ProblemDetails, headers: dict[str, str] | None = None) -> Response:
     request.state.line.code = problem.code
+    if wants_page(request.scope):
+        return problem_response(problem)
     return Response(problem.to_bytes(), problem.status, headers, media_type=MEDIA_TYPE)
 
 
@@ -224,6 +242,10 @@ async def _served(request: Request, error: Exception) -> Response:
     problem = of_server(error if isinstance(error, ServerProblem) else ServerProblem("busy"))
     headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
     return _response(request, problem, headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _response(request, of_error(error) if isinstance(error, LapwingError) else of_bug(note_incident(error)))
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

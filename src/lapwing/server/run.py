@@ -25,7 +25,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from lapwing.curator.opening import load
-from lapwing.curator.settings import read_settings
+from lapwing.curator.settings import open_marks, read_settings
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.ledger import open_ledger
 from lapwing.server.log import LOGGER, JsonLines, note_failed_start
@@ -117,7 +117,7 @@ def worker() -> ASGIApp:
     try:
         settings = read_settings(file)
         serve = read_serve(settings.serve, file.parent)
-        return create_app(Service(load(file), serve, settings.answer_times))
+        return create_app(Service(load(file), serve, settings.answer_times, open_marks(file)))
     except LapwingError as error:
         note_failed_start(error)
         sys.exit(1)

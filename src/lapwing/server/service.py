@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from lapwing.curator.purchase import BeforeCharge, BeforeRows, BeforeStore, Requ
 from lapwing.errors import BudgetExceeded, Bug, LapwingError
 from lapwing.plan.plan import Plan
 from lapwing.privacy.budget import Cost
-from lapwing.server.console.sessions import SignIn, SignIns
+from lapwing.server.console.sessions import ConsoleSession, ConsoleSessions
 from lapwing.server.dummy import DummyAnswers
 from lapwing.server.limits import Turns
 from lapwing.server.log import note_incident
@@ -86,13 +86,16 @@ class Service:
         curator: Curator,
         settings: ServeSettings | None = None,
         times: Mapping[str, float] | None = None,
+        marks: Sequence[str] = (),
     ) -> None:
         self.curator, self.settings = curator, settings or ServeSettings()
         curator.address(ask_steward)
         self.ledger = curator.ledger
         self.tokens = TokenBook(self.ledger)
-        self.sessions = SignIns(self.ledger, self.tokens)
+        self.sessions = ConsoleSessions(self.ledger, self.tokens)
         self.releases = Releases(self.ledger)
+        self.marks = marks  # what is still to be reviewed in lapwing.toml, for stewards
+        self.verifying = asyncio.Lock()  # one at a time: it reads the whole ledger
         self._times = dict(times or {})
         slowest = max(self._times.values(), default=ANSWER_TIME)
         self._longest = longest(max(slowest, ANSWER_TIME))
@@ -122,7 +125,7 @@ class Service:
     async def find_principal(self, token: str) -> Principal | None:
         return await self.in_door(self.tokens.find, token)
 
-    async def find_session(self, name: str) -> SignIn | None:
+    async def find_session(self, name: str) -> ConsoleSession | None:
         """Who is signed in with the cookie of this name."""
         return await self.in_door(self.sessions.find, name)
 
@@ -133,6 +136,10 @@ class Service:
     async def quickly(self, work: Callable[[], Any]) -> Outcome:
         """The outcome of what reads declarations, the ledger or released numbers, ready for JSON."""
         return await self._in_thread(self._free_outcome, work)
+
+    async def read(self, work: Callable[[], _T]) -> _T:
+        """The result of such work itself, or its error."""
+        return await self._in_thread(work)
 
     async def preview(self, principal: Principal, body: Asking) -> Outcome:
         """The price and the error of an answer. Free, and reads no data."""

@@ -81,7 +81,7 @@ class TokenBook:
             raise Misconfigured(f"`days` is {days}; it must be at most {_MOST_DAYS:,}. Make a new token when it ends.")
         until = self.now() + timedelta(days=days)
         number = f"{SYSTEM.integer(64):016x}"
-        secret = base64.urlsafe_b64encode(SYSTEM.integer(256).to_bytes(32, "big")).rstrip(b"=").decode()
+        secret = random_text()
         note = {"name": who, "role": str(role), "expires": until.strftime(TIME), "hash": _hash(secret)}
         entry, _ = self._ledger.record(EntryKind.TOKEN, f"token:{number}", note)
         return f"lw_{number}_{secret}", _facts(entry, None)
@@ -131,6 +131,11 @@ class TokenBook:
         clock = datetime.now(UTC).strftime(TIME)
         self._seen = max(self._seen, clock, "" if last is None else last.at)
         return datetime.strptime(self._seen, TIME).replace(tzinfo=UTC)
+
+
+def random_text() -> str:
+    """256 random bits as 43 letters, digits, hyphens and underlines."""
+    return base64.urlsafe_b64encode(SYSTEM.integer(256).to_bytes(32, "big")).rstrip(b"=").decode()
 
 
 def allow_share(ledger: Ledger, name: str, share: Number) -> Cost:

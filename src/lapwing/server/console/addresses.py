@@ -7,22 +7,25 @@ from dataclasses import asdict
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse, StreamingResponse
 from jinja2 import Environment, FileSystemLoader
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import Scope
 
 from lapwing.answers.formats import grid, to_csv
 from lapwing.answers.picture import arrange
-from lapwing.answers.svg import draw_ghost, draw_svg
+from lapwing.answers.svg import draw_ghost, draw_svg, styled
 from lapwing.answers.table import AnswerTable, read_table
-from lapwing.errors import LapwingError, Misconfigured
-from lapwing.noise import SYSTEM
+from lapwing.errors import Misconfigured
+from lapwing.ledger import EntryKind
+from lapwing.ledger.entry import read_ratio
 from lapwing.numbers import exact
-from lapwing.server.console.sessions import SignIn, read_cookie, same_origin, set_cookie
-from lapwing.server.problems import ServerProblem
+from lapwing.privacy.phrases import at_most_text
+from lapwing.server.console.sessions import ConsoleSession, read_cookie, same_origin, set_cookie
+from lapwing.server.problems import ProblemDetails, ServerProblem
 from lapwing.server.routes import (
     ASKING,
     EVERYONE,
@@ -30,14 +33,15 @@ from lapwing.server.routes import (
     READING,
     Access,
     KeyHeader,
+    PreviewQuery,
     ReleaseName,
     allow,
     budget_facts,
     signed_in,
 )
 from lapwing.server.schemas import AskBody
-from lapwing.server.service import Outcome, Service
-from lapwing.server.tokens import Role, allow_share, read_share
+from lapwing.server.service import Service
+from lapwing.server.tokens import Role, allow_share, random_text, read_share
 
 router = APIRouter(include_in_schema=False)
 
@@ -88,20 +92,34 @@ def _service(request: Request) -> Service:
     return service
 
 
-def _session(request: Request) -> SignIn:
-    session: SignIn = request.state.session
+def _session(request: Request) -> ConsoleSession:
+    session: ConsoleSession = request.state.session
     return session
 
 
-def _page(request: Request, name: str, facts: dict[str, Any], status: int = 200) -> Response:
+def _page(request: Request, name: str, facts: dict[str, Any]) -> Response:
     """A page; its facts alone if the address ends in .json."""
     if request.url.path.endswith(".json"):
-        return Response(json.dumps(facts, default=str), status, media_type="application/json")
-    session = getattr(request.state, "session", None)
-    nonce = f"{SYSTEM.integer(128):032x}"
-    shown = {**facts, "nonce": nonce, "page": name, "session": session, "Role": Role}
-    content = templates().get_template(f"{name}.html").render(shown)
+        return _json(facts)
+    return _render(name, {**facts, "session": getattr(request.state, "session", None)})
+
+
+def _render(name: str, facts: dict[str, Any], status: int = 200) -> Response:
+    nonce = random_text()
+    content = templates().get_template(f"{name}.html").render({**facts, "nonce": nonce, "page": name, "Role": Role})
     return Response(content, status, {"content-security-policy": POLICY.format(nonce=nonce)}, media_type="text/html")
+
+
+def wants_page(scope: Scope) -> bool:
+    """Whether a person looks at what is sent: a browser that opens an address of the console."""
+    path, is_read = scope["path"], scope["method"] == "GET"
+    is_page = is_read and path.startswith("/console") and not path.endswith(".json")
+    return is_page and any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+def problem_response(problem: ProblemDetails) -> Response:
+    """A problem as a page."""
+    return _render("problem", {"problem": problem}, problem.status)
 
 
 @router.get("/console/static/{name}")
@@ -124,13 +142,16 @@ async def sign_in_page(request: Request) -> Response:
 async def sign_in(request: Request, body: SignInBody) -> Response:
     """Opens a session for a token or a one-time code."""
     service, headers = _service(request), _headers(request)
-    if not same_origin(headers):
+    secure, sessions = service.settings.is_secure, service.sessions
+    if not same_origin(headers, secure=secure):
         raise ServerProblem("forbidden")
-    sessions = service.sessions
+    principal = await service.find_principal(body.token)
+    if principal is not None and not body.code:  # a code works once, and a session is an entry of the ledger
+        request.state.rates.take(principal.name)
     opened = await service.in_door(sessions.accept if body.code else sessions.open, body.code or body.token)
     if opened is None:
         raise ServerProblem("unauthorized")
-    return _json({"next": "/console"}, {"set-cookie": set_cookie(opened, secure=service.settings.is_secure)})
+    return _json({"next": "/console"}, {"set-cookie": set_cookie(opened, secure=secure)})
 
 
 @router.post("/console/sign-out")
@@ -159,6 +180,8 @@ async def ask_page(request: Request) -> Response:
 async def preview(request: Request, body: AskBody) -> Response:
     """The price line under the editor."""
     service, principal = _service(request), _session(request).principal
+    if service.settings.log_questions:
+        request.state.line.question = body.text()
     outcome = await service.preview(principal, body)
     seen = json.loads(outcome.content)
     request.state.line.code = outcome.code
@@ -167,11 +190,12 @@ async def preview(request: Request, body: AskBody) -> Response:
 
 @router.post("/console/ask")
 @allow(signed_in(ASKING))
-async def ask(request: Request, body: AskBody, key: KeyHeader = None) -> Response:
-    """The answer, charged before any row is read; a page shows it."""
-    service, principal = _service(request), _session(request).principal
-    outcome, place = await service.ask(principal, body, arrived=request.state.arrived, key=key)
-    line = request.state.line
+async def ask(request: Request, body: AskBody, key: KeyHeader = None, preview: PreviewQuery = None) -> Response:
+    """The answer, charged before any row is read and at most the price that was shown; a page shows it."""
+    service, principal, line = _service(request), _session(request).principal, request.state.line
+    if service.settings.log_questions:
+        line.question = body.text()
+    outcome, place = await service.ask(principal, body, arrived=request.state.arrived, key=key, preview=preview)
     price = None if outcome.price is None else str(outcome.price)
     line.code, line.price, line.left_after = outcome.code, price, place
     answer = json.loads(outcome.content)
@@ -204,7 +228,7 @@ async def download(request: Request, release: ReleaseName, ending: str) -> Respo
     if ending == "json":
         content = json.dumps(answer)
     else:
-        content = to_csv(tables[0][1], sheet=True) if ending == "csv" else _chart(tables[0][1])
+        content = to_csv(tables[0][1], sheet=True) if ending == "csv" else styled(_chart(tables[0][1]))
     headers = {"content-disposition": f'attachment; filename="{release}.{ending}"'}
     return Response(content, 200, headers, media_type=kinds[ending])
 
@@ -214,13 +238,8 @@ async def download(request: Request, release: ReleaseName, ending: str) -> Respo
 async def answer_page(request: Request, release: ReleaseName) -> Response:
     answer = await _facts(request, lambda service: json.loads(service.releases.read(release)))
     shown = [_shown(name, table) for name, table in _tables(answer)]
-    facts = {
-        "release": release,
-        "tables": shown,
-        "methods": answer.get("methods", ""),
-        "question": answer.get("sql", ""),
-    }
-    return _page(request, "answer", {**facts, "one": len(shown) == 1})
+    facts = {"release": release, "tables": shown, "methods": answer.get("methods", ""), "one": len(shown) == 1}
+    return _page(request, "answer", facts)
 
 
 @router.get("/console/budget")
@@ -234,7 +253,9 @@ async def budget_page(request: Request) -> Response:
         for whose in ("own", "team"):
             if facts[whose] is not None:
                 facts[whose]["share_left"] = _share_left(service, facts[whose]["name"])
-        return facts
+        charged = service.ledger.records(EntryKind.RESERVE, principal.name)
+        last = float(read_ratio(charged[-1].amount) / service.ledger.total.amount) if charged else 0.0
+        return {**facts, "last_share": last, "like_last": _how_many(service, principal.name, last)}
 
     return _page(request, "budget", await _facts(request, read))
 
@@ -242,7 +263,7 @@ async def budget_page(request: Request) -> Response:
 @router.get("/console/ledger")
 @router.get("/console/ledger.json")
 @allow(signed_in(READING))
-async def ledger_page(request: Request, after: int | None = None) -> Response:
+async def ledger_page(request: Request, after: Annotated[int | None, Query(ge=0, le=2**53)] = None) -> Response:
     def read(service: Service) -> dict[str, Any]:
         report = service.ledger.verify()
         last = service.ledger.recorded()[-1]
@@ -250,10 +271,21 @@ async def ledger_page(request: Request, after: int | None = None) -> Response:
         entries = [asdict(entry) for entry in islice(service.ledger.entries(start), _LISTED)]
         for entry in entries:
             entry["question"] = json.loads(entry["note"]).get("question", "")
+            entry["price"] = at_most_text(read_ratio(entry["amount"])) if entry["kind"] == EntryKind.RESERVE else ""
         earlier = max(0, start - _LISTED) if start else None
         return {"report": str(report), "ok": report.ok, "entries": entries[::-1], "earlier": earlier}
 
-    return _page(request, "ledger", await _facts(request, read))
+    async with _service(request).verifying:
+        return _page(request, "ledger", await _facts(request, read))
+
+
+@router.get("/console/ledger.jsonl")
+@allow(signed_in(READING))
+async def export(request: Request) -> Response:
+    """The file that `lapwing ledger export` writes."""
+    lines = await _service(request).read(_service(request).ledger.export_lines)
+    headers = {"content-disposition": 'attachment; filename="ledger.jsonl"'}
+    return StreamingResponse(lines, 200, headers, media_type="application/jsonl")
 
 
 @router.get("/console/people")
@@ -265,7 +297,8 @@ async def people_page(request: Request) -> Response:
         for person in people:
             person["allowance"] = str(service.ledger.allowance(person["name"]) or "the whole budget")
             person["spent"] = str(service.ledger.spent_by(person["name"]))
-        return {"people": people}
+        tables = service.curator.describe().to_dict()["tables"]
+        return {"people": people, "tables": tables, "marks": service.marks}
 
     return _page(request, "people", await _facts(request, read))
 
@@ -301,15 +334,7 @@ async def change_people(request: Request, body: PersonBody) -> Response:
 async def _facts(request: Request, read: Any) -> Any:
     """What is read of declarations, the ledger or released numbers."""
     service = _service(request)
-
-    def work() -> bytes:
-        return json.dumps(read(service), default=str).encode()
-
-    outcome: Outcome = await service.quickly(work)
-    if outcome.status != 200:
-        problem = json.loads(outcome.content)
-        raise ServerProblem(problem["code"]) if problem["code"] == "not-found" else LapwingError(problem["detail"])
-    return json.loads(outcome.content)
+    return json.loads(await service.read(lambda: json.dumps(read(service), default=str)))
 
 
 def _json(facts: Any, headers: dict[str, str] | None = None, status: int = 200) -> Response:
@@ -322,20 +347,26 @@ def _headers(request: Request) -> dict[bytes, bytes]:
 
 async def _priced(request: Request, seen: dict[str, Any], body: AskBody) -> dict[str, Any]:
     """What a page says of a preview: the price as a share, how many more, the typical error, and a drawn example."""
-    if seen.get("stored"):
-        return {"line": "Free: a stored answer is at least this good.", "button": "Show the answer", "free": True}
-    own = await _facts(request, lambda service: _share_left(service, _session(request).principal.name))
-    part, whose = float(seen["share_of_budget"]), "the budget"
+    name, (amount, *_) = _session(request).principal.name, seen["price"].values()
+    if not amount:
+        is_stored = "stored" in seen["in_words"]
+        line = f"Free: {'a stored answer is at least this good' if is_stored else 'no rows are read'}."
+        return {"line": line, "button": "Show the answer", "preview": seen["preview"]}
+    part, whose = amount / float(_service(request).ledger.total.amount), "the budget"
+    own, more = await _facts(request, lambda served: (_share_left(served, name), _how_many(served, name, part)))
     if own is not None:
         part, whose = part / (own["of_budget"] or 1), "your allowance"
-    more = int(own["left"] / seen["share_of_budget"]) if own is not None else seen["about_how_many_more"]
-    errors = [f"{name} within {_rounded(error)}" for name, error in seen["errors"].items()]
-    said = [f"Costs {_percent(part)} of {whose}, about {more or 0:,} more like it."]
+    more = min(more, seen.get("about_how_many_more") or more)  # a delta that was named may end sooner
+    widths = seen.get("errors") or {}
+    for number, question in seen.get("questions", {}).items():  # a statement of several
+        widths |= {f"{number}: {words}": width for words, width in question["errors"].items()}
+    errors = [f"{words} within {_rounded(width)}" for words, width in widths.items()]
+    said = [f"Costs {_percent(part)} of {whose}, about {more:,} more like it."]
     said += [f"Typical error: {'; '.join(errors[:3])}."] if errors else []
     size = getattr(body, "assume_rows", None) or _GHOST_ROWS
-    ghost, groups = "", seen["groups"]
-    if errors and groups and len(seen["errors"]) == 1 and "COUNT" in errors[0]:
-        ghost = draw_ghost(groups, next(iter(seen["errors"].values())), float(size))
+    ghost, groups = "", seen.get("groups")
+    if groups and len(widths) == 1 and "COUNT" in errors[0]:
+        ghost = draw_ghost(groups, next(iter(widths.values())), float(size))
     notes = [line for line in seen["in_words"].split("\n")[1:] if "within" not in line]
     return {
         "line": " ".join(said),
@@ -343,9 +374,8 @@ async def _priced(request: Request, seen: dict[str, Any], body: AskBody) -> dict
         "button": f"Answer for {_percent(part)}",
         "ghost": ghost,
         "ghost_says": f"If each group had {size:,} rows. This is an example, not your data." if ghost else "",
-        "fits": seen["fits"],
-        "seconds": seen["answers_after_seconds"],
-        "groups": groups,
+        "fits": seen["fits"] and more > 0,
+        "preview": seen["preview"],
     }
 
 
@@ -358,12 +388,28 @@ def _share_left(service: Service, name: str) -> dict[str, float] | None:
     return {"of_budget": float(allowance.amount / total), "left": max(0.0, float(left / total))}
 
 
+def _how_many(service: Service, name: str, part: float) -> int:
+    """How many questions that take this part of the budget still fit: into the whole, into what a person may spend and
+    into what their team may."""
+    _, at, team = name.partition("@")
+    limits = [_share_left(service, name), _share_left(service, f"@{team}") if at else None]
+    left = [float(service.ledger.remaining.amount / service.ledger.total.amount)]
+    left += [limit["left"] for limit in limits if limit is not None]
+    return int(min(left) / part + 1e-9) if part else 0
+
+
 def _refused(problem: dict[str, Any]) -> dict[str, Any]:
     """A problem as a page shows it, with the terms that would make the question work."""
     instead = problem.get("instead") or ""
     terms = {name: "auto" for name in ("limits", "bounds") if f'{name}="auto"' in instead}
     why = ": ".join(filter(None, [problem.get("part"), problem.get("why") or problem.get("detail", "")]))
-    return {"refused": why, "instead": instead, "part": problem.get("part") or "", "terms": terms}
+    return {
+        "refused": why,
+        "instead": instead,
+        "part": problem.get("part") or "",
+        "terms": terms,
+        "code": problem.get("code"),
+    }
 
 
 def _tables(answer: dict[str, Any]) -> list[tuple[str, AnswerTable]]:

@@ -5,21 +5,18 @@ Guarantee:  a session is valid for 8 hours, and no longer than its token: it end
             comes from a page of the same origin.
 Proof:      the ledger has the SHA-256 of the name, the id of the token and the end; every request looks up both, as
             `TokenBook.find` does. The CSRF token is an HMAC under the name, which no page shows and no script can read.
-Checked by: tests/server/test_sessions.py
+Checked by: tests/server/test_sessions.py, tests/server/test_console.py
 """
 
 from __future__ import annotations
 
-import base64
 import hmac
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
-from urllib.parse import urlsplit
 
 from lapwing.ledger import EntryKind, Ledger
-from lapwing.noise import SYSTEM
-from lapwing.server.tokens import TIME, Principal, TokenBook
+from lapwing.server.tokens import TIME, Principal, TokenBook, random_text
 
 HOURS = 8
 CSRF = b"x-lapwing-csrf"
@@ -28,14 +25,14 @@ _INVITATION = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class SignIn:
+class ConsoleSession:
     """Who is signed in, and what their pages send along."""
 
     principal: Principal
     csrf: str
 
 
-class SignIns:
+class ConsoleSessions:
     """The sessions of one ledger."""
 
     def __init__(self, ledger: Ledger, tokens: TokenBook) -> None:
@@ -59,13 +56,13 @@ class SignIns:
         _, is_first = self._ledger.record(EntryKind.REVOKE, f"revoke:invitation:{_hash(code)}", {"why": "used"})
         return self._record("session", principal.token, timedelta(hours=HOURS)) if is_first else None
 
-    def find(self, name: str) -> SignIn | None:
+    def find(self, name: str) -> ConsoleSession | None:
         """The session of this name, if it is valid now."""
         principal = self._principal("session", name)
         if principal is None:
             return None
         csrf = hmac.new(name.encode(), b"csrf", sha256).hexdigest()
-        return SignIn(principal, csrf)
+        return ConsoleSession(principal, csrf)
 
     def close(self, name: str) -> None:
         """Signs out."""
@@ -73,7 +70,7 @@ class SignIns:
             self._ledger.record(EntryKind.REVOKE, f"revoke:session:{_hash(name)}", {"why": "signed out"})
 
     def _record(self, kind: str, token: str, valid: timedelta) -> str:
-        name = base64.urlsafe_b64encode(SYSTEM.integer(256).to_bytes(32, "big")).rstrip(b"=").decode()
+        name = random_text()
         until = (self._tokens.now() + valid).strftime(TIME)
         self._ledger.record(EntryKind.SESSION, f"{kind}:{_hash(name)}", {"token": token, "expires": until})
         return name
@@ -103,12 +100,12 @@ def read_cookie(headers: dict[bytes, bytes], *, secure: bool) -> str:
     return next((value for name, _, value in pairs if name == cookie_name(secure=secure)), "")
 
 
-def same_origin(headers: dict[bytes, bytes]) -> bool:
-    """Whether a request comes from a page of the host that it is sent to."""
-    origin, host = headers.get(b"origin", b"").decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
+def same_origin(headers: dict[bytes, bytes], *, secure: bool) -> bool:
+    """Whether a request comes from a page of the host that it is sent to; over TLS from one that came over TLS."""
+    scheme, _, host = headers.get(b"origin", b"").partition(b"://")
     return (
-        bool(host)
-        and urlsplit(origin).netloc == host
+        host == headers.get(b"host") != b""
+        and scheme in ((b"https",) if secure else (b"https", b"http"))
         and headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
     )
 

@@ -16,6 +16,7 @@ const words = (found) => [found.refused ?? found.detail ?? found.why ?? "The ser
 
 if ($("sign-out")) $("sign-out").addEventListener("click", async () => {
   const {found} = await post("/console/sign-out", {});
+  try { localStorage.clear(); } catch { /* nothing was stored */ }  // it holds this person's questions
   location.assign(found.next ?? "/console/sign-in");
 });
 
@@ -40,57 +41,76 @@ if ($("people")) $("people").addEventListener("submit", async (event) => {
 });
 
 // A question stands after # in the address, which no server sees.
-const stored = (release) => { try { return JSON.parse(localStorage.getItem(`q:${release}`)); } catch { return null; } };
+const memory = {};  // for a browser that stores nothing
+const keep = (name, value) => { memory[name] = JSON.stringify(value); try { localStorage.setItem(name, memory[name]); } catch { /* it is full, or forbidden */ } };
+const kept = (name) => { try { return JSON.parse(localStorage.getItem(name) ?? memory[name] ?? "null"); } catch { return JSON.parse(memory[name] ?? "null"); } };
+const forget = (name) => { delete memory[name]; try { localStorage.removeItem(name); } catch { /* nothing was stored */ } };
+// A question has one key until its reply is here, also in other tabs and after a reload: it is charged once.
+const keyOf = (text) => {
+  const last = kept(`k:${text}`);
+  const used = last && Date.now() - last.at < 9e5 ? last : {key: crypto.randomUUID(), at: Date.now()};
+  keep(`k:${text}`, used);
+  return used.key;
+};
+const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const address = (body) => `/console#${encodeURIComponent(JSON.stringify(body))}`;
 
 if ($("again")) {
-  const body = stored($("again").dataset.release);
+  const body = kept(`q:${$("again").dataset.release}`);
   if (body) $("again").href = address(body); else $("again").hidden = true;
   if ($("sharper")) {
     if (!body) $("sharper").hidden = true;
     else {
       $("sharper").textContent = `Sharper: +${(100 * body.share).toPrecision(2)} % of the budget`;
-      const key = crypto.randomUUID();
-      $("sharper").addEventListener("click", () => pay({...body, refresh: true, combine: true}, key, $("sharper")));
+      $("sharper").addEventListener("click", () => pay({...body, refresh: true, combine: true}, $("sharper")));
     }
   }
 }
 
-async function pay(body, key, button) {
+// Pays at most the price of a preview; whether that has to be seen anew.
+async function pay(body, button, preview) {
   button.disabled = true;
   problem("");
   $("said").textContent = "Waiting for the answer.";
+  const text = JSON.stringify(body), key = keyOf(text);
+  let code = "";
   for (let tries = 0; ; tries += 1) {
     try {
-      const {ok, found} = await post("/console/ask", body, {"idempotency-key": key});
+      const {ok, found} = await post(`/console/ask${preview ? `?preview=${preview}` : ""}`, body, {"idempotency-key": key});
+      code = found.code;
+      if (code === "key-running" && tries < 60) { await pause(1); continue; }
+      if (!["key-running", "still-running", "busy", "rate-limited", "bug", undefined].includes(code) || ok) forget(`k:${text}`);
       if (ok) {
         const {refresh, combine, ...plain} = body;
-        localStorage.setItem(`q:${found.release}`, JSON.stringify(plain));
+        keep(`q:${found.release}`, plain);
         return location.assign(`/console/answers/${found.release}`);
       }
       problem(words(found));
       break;
     } catch (lost) {  // the connection was lost: the same key never pays twice
-      if (tries === 3) { problem("The server cannot be reached. Try again: the same question with the same key is charged once."); break; }
-      await new Promise((again) => setTimeout(again, 1000 * 2 ** tries));
+      if (tries >= 3) { problem("The server cannot be reached. Try again: the same question with the same key is charged once."); break; }
+      await pause(2 ** tries);
     }
   }
   button.disabled = false;
   $("said").textContent = "";
+  return code === "preview-changed";
 }
 
 if ($("editor")) {
   const {makeEditor} = await import("/console/static/editor.js");
   const box = $("editor"), line = $("line"), button = $("ask");
-  const opened = (() => { try { return JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { return {}; } })();
+  const opened = (() => { try { return JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { return null; } })() ?? {};
   const share = () => 0.002 * 250 ** ($("share").value / 100);  // from 0.2 % to 50 %
   if (opened.share) $("share").value = String(Math.round(100 * Math.log(opened.share / 0.002) / Math.log(250)));
-  let terms = opened.terms ?? {}, timer = 0, newest = 0, key = crypto.randomUUID(), fix = {}, running = false;
+  // Of a link only what the page shows is taken: the question, its price, and that facts are found privately.
+  let terms = Object.fromEntries(["limits", "bounds"].filter((name) => opened[name] === "auto").map((name) => [name, "auto"]));
+  let timer = 0, newest = 0, fix = {}, running = false, preview;
   const editor = makeEditor({
-    parent: box, text: opened.sql ?? "", nonce: document.body.dataset.nonce, schema: JSON.parse(box.dataset.schema),
+    parent: box, text: String(opened.sql ?? ""), nonce: document.body.dataset.nonce, schema: JSON.parse(box.dataset.schema),
     onChange: () => { terms = {}; changed(); }, onRun: () => { if (!button.disabled) button.click(); },
   });
-  const body = () => ({sql: editor.text, share: Number(share().toPrecision(2)), ...terms});
+  const body = () => ({sql: editor.text, share: Number(share().toPrecision(3)), ...terms});
   const same = () => JSON.stringify(body());
 
   function changed() {
@@ -108,11 +128,12 @@ if ($("editor")) {
     let seen;
     try { seen = (await post("/console/preview", JSON.parse(asked))).found; } catch { seen = {refused: "The server cannot be reached."}; }
     running = false;
-    if (number === newest && asked === same()) { key = crypto.randomUUID(); show(seen); }
+    if (number === newest && asked === same()) show(seen);
   }
   function show(seen) {
     const bad = seen.refused !== undefined || seen.detail !== undefined;
     line.textContent = (bad ? seen.refused ?? seen.detail : seen.line).replaceAll("`", "");
+    preview = seen.preview;
     line.classList.remove("old");
     line.classList.toggle("bad", bad);
     $("notes").replaceChildren(...[...(seen.notes ?? []), ...(bad && seen.instead ? [seen.instead.replaceAll("`", "")] : [])].map((note) => {
@@ -151,7 +172,7 @@ if ($("editor")) {
     }
   });
   $("share").addEventListener("input", changed);
-  button.addEventListener("click", () => pay(body(), key, button));
+  button.addEventListener("click", async () => { if (await pay(body(), button, preview)) changed(); });
   box.addEventListener("leave", () => $("share").focus());
   for (const one of document.querySelectorAll(".insert")) one.addEventListener("click", () => editor.insert(one.dataset.insert));
   if (opened.sql) ask();
