@@ -57,7 +57,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from lapwing import classroom, collect, data, lab, mechanisms, privacy
-    from lapwing.answers.answer import Release
+    from lapwing.answers.tabular import AnyRelease as Release
     from lapwing.classroom import refute
     from lapwing.client import connect
     from lapwing.curator import Curator, load
@@ -75,7 +75,7 @@ else:
         "Laplace": "lapwing.mechanisms.Laplace",
         "NoisyMax": "lapwing.mechanisms.NoisyMax",
         "RandomizedResponse": "lapwing.mechanisms.RandomizedResponse",
-        "Release": "lapwing.answers.answer.Release",
+        "Release": "lapwing.answers.tabular.AnyRelease",
         "connect": "lapwing.client.connect",
         "load": "lapwing.curator.load",
         "open": "lapwing.curator.open_data",

@@ -10,7 +10,7 @@ from typing import Any, Self
 from lapwing.answers.columns import present, unanswered
 from lapwing.answers.formats import label, price, to_dict
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.answers.tabular import Tabular, paid, price_line
+from lapwing.answers.tabular import AnyRelease, paid, price_line
 from lapwing.answers.warnings import check_facts, cut_note, left_out, none_shown
 from lapwing.expressions.expression import Column, Expression, Key
 from lapwing.expressions.phrases import expression_text, shorten
@@ -29,7 +29,7 @@ _NOT_COVERED = "Intervals do not cover what that cuts."
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Release(Tabular):
+class Release(AnyRelease):
     """A released answer. Whatever is done with it costs nothing more."""
 
     plan: Plan

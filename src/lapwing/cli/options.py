@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from lapwing.errors import Misconfigured
-from lapwing.terms import TERMS, Number, read_term, types_of
+from lapwing.terms import TERMS, Number, Params, read_term, types_of
 
 if TYPE_CHECKING:
     from lapwing.curator import Curator
@@ -62,6 +62,8 @@ def _option(name: str, written: Any) -> inspect.Parameter:
 
 def _typed(written: Any) -> Any:
     """Numbers are read from their text, exactly."""
+    if written == Params | None:
+        return list[str]
     return bool if written is bool else int if written in (int, int | None) else str
 
 
@@ -74,11 +76,11 @@ def read_terms(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, bool):
             named |= {name: not term.default} if value else {}
         elif value is not None and str(value) != str(term.default):
-            named[name] = read_number(value, name, types[name]) if isinstance(value, str) else value
+            named[name] = read_number(value, name, types[name]) if isinstance(value, str | list) else value
     return named
 
 
-def read_number(text: str, name: str, kind: Any = Number) -> Any:
+def read_number(text: Any, name: str, kind: Any = Number) -> Any:
     """An exact number, or the value of a term of this type."""
     try:
         return read_term(kind, text)

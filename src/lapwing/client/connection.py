@@ -5,9 +5,12 @@ Checked by: tests/client/test_transport.py
 
 from __future__ import annotations
 
+import json
 import numbers
 import os
 from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self, Unpack
@@ -152,14 +155,14 @@ class Connection:
         self.close()
 
     def _ask(self, path: str, asked: Json, key: str | None, preview: RemotePreview | None) -> dict[str, Any]:
-        body = {name: _json(value, name) for name, value in asked.items()}
+        body = _written(asked)
         if self._dummy:
             return self._transport.post(f"{path}?dummy=true", body)
         agreed = "" if preview is None or preview.id is None else f"?{urlencode({'preview': preview.id})}"
         return self._transport.post(f"{path}{agreed}", body, key=new_key() if key is None else key)
 
     def _preview(self, asked: Json) -> RemotePreview:
-        body = self._transport.post("/v1/preview", {name: _json(value, name) for name, value in asked.items()})
+        body = self._transport.post("/v1/preview", _written(asked))
         return RemotePreview(body, body.get("preview"))
 
     def _release(
@@ -188,6 +191,27 @@ def _body(kind: Any, asked: Json, terms: Mapping[str, Any]) -> dict[str, Any]:
     """What is sent: what is asked, and the terms that were named."""
     check_names(kind, terms)
     return {**asked, **{name: value for name, value in terms.items() if name != "key"}}
+
+
+def _written(asked: Json) -> dict[str, Any]:
+    """What is asked as JSON; numbers among `params` stay numbers, and dates become text."""
+    return {name: _constants(value) if name == "params" else _json(value, name) for name, value in asked.items()}
+
+
+def _constants(params: Any) -> Any:
+    match params:
+        case Mapping():
+            return {str(name): _constants(value) for name, value in params.items()}
+        case list() | tuple():
+            return list(map(_constants, params))
+        case None | bool() | str() | date():
+            return params
+        case numbers.Integral():
+            return int(params)
+        case Decimal() | numbers.Real():
+            return json.loads(str(params)) if isinstance(params, Decimal) else float(params)
+        case _:
+            raise Misconfigured(f"`params` has a {type(params).__name__}; write it as text. Nothing was charged.")
 
 
 def _text(question: Any) -> str:

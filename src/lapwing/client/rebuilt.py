@@ -14,7 +14,7 @@ from typing import Any
 from lapwing.answers.formats import Explanation, dump, footer
 from lapwing.answers.preview import Sheet, budget_lines, html_text, text_lines
 from lapwing.answers.table import AnswerTable, read_table
-from lapwing.answers.tabular import Tabular, Together
+from lapwing.answers.tabular import AnyRelease, Together
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost, read_budget, read_cost
@@ -43,7 +43,7 @@ class _FromJson:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RemoteRelease(_FromJson, Tabular):
+class RemoteRelease(_FromJson, AnyRelease):
     """A released answer. Whatever is done with it costs nothing more."""
 
     body: Json

@@ -54,24 +54,25 @@ from lapwing.plan.question import Question
 from lapwing.plan.units_exceeding import check_result
 from lapwing.privacy.budget import Cost
 from lapwing.sql.ibis import as_sql
+from lapwing.sql.parse import Sql
 
 
 class StatementFinder:
     """Tells statements from ordinary questions."""
 
-    def __init__(self, read: Callable[[str, date | None], Question | SplitStatement | None]) -> None:
+    def __init__(self, read: Callable[[Sql, date | None], Question | SplitStatement | None]) -> None:
         self._read = read
 
-    def find(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
+    def find(self, question: Any, today: date | None) -> tuple[Sql, SplitStatement] | None:
         """The statement and its text, if the question is one and no ordinary question; raises Refused."""
         if isinstance(question, StatementPart):
             return None
-        text = question if isinstance(question, str) else as_sql(question)
+        text = as_sql(question)
         found = self._read(text, today)
         return (text, found) if isinstance(found, SplitStatement) else None
 
 
-def parts_request(text: str, statement: SplitStatement, request: Request, confidence: Fraction) -> Request:
+def parts_request(text: Sql, statement: SplitStatement, request: Request, confidence: Fraction) -> Request:
     """The request for the parts of a statement, on its terms; raises Refused if there is none."""
     terms, many = request.terms, len(statement.parts)
     if terms.within is not None:
@@ -159,7 +160,7 @@ class Pipeline:
     def answer_one(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> RequestSteps[Release]:
         """The answer to one question, or a workload."""
         question = asked.question if isinstance(asked, QuestionRequest) else None
-        plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
+        plain = isinstance(question, Sql) and not (request.refresh or request.combine) and request.key is None
         name = (question, request.today, repr(request.terms)) if plain else None
         if name is not None and (kept := self._kept_answer(name)) is not None:
             return kept

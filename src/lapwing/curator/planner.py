@@ -196,7 +196,7 @@ class Planner:
             if isinstance(statement, SplitStatement):
                 return statement.parts[question.place]
             return reader_of(question, today)(self._catalog)
-        text = question if isinstance(question, str) else as_sql(question)
+        text = as_sql(question)
         found = self.read_query(text, today)
         return found if isinstance(found, Question) else read_sql(text, self._catalog, today)
 
@@ -345,8 +345,6 @@ class Planner:
 def reader_of(question: Any, today: date | None) -> QuestionReader:
     """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
     match question:
-        case str():
-            return partial(read_sql, question, today=today)
         case StatementPart(text=text, place=place):
             return lambda catalog: read_statement(text, catalog, today).parts[place]
         case _:

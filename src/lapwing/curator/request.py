@@ -26,6 +26,7 @@ from lapwing.numbers import exact, flag
 from lapwing.plan.plan import Outline, Plan
 from lapwing.plan.workload import axes_of
 from lapwing.privacy.budget import Cost
+from lapwing.sql.parse import Sql, bind_parameters
 from lapwing.terms import SEARCH_SHARE, STEWARD, check_names
 
 
@@ -33,11 +34,11 @@ from lapwing.terms import SEARCH_SHARE, STEWARD, check_names
 class StatementPart:
     """One of the questions that a statement is made of (plan/postprocessed.py)."""
 
-    text: str
+    text: Sql
     place: int
 
     def __str__(self) -> str:
-        return self.text
+        return str(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,12 @@ def make_request(asked: Asked, terms: Mapping[str, Any], kind: Any = None, at_mo
     """What is asked, on the terms that were named; `kind` lists those there are (terms.py), if they may be others."""
     if kind is not None:
         check_names(kind, terms)
+    if (params := terms.get("params")) is not None:
+        match asked:
+            case QuestionRequest(question=question):
+                asked = QuestionRequest(*bind_parameters([question], params))
+            case BatchRequest(questions=questions):
+                asked = replace(asked, questions=bind_parameters(questions, params))
     automatic = read_automatic(terms.get("bounds"), terms.get("limits"), terms.get("find_share", SEARCH_SHARE))
     price = Terms(**{name: terms[name] for name in _PRICE & terms.keys()}, automatic=automatic)
     return Request(asked, price, **{name: terms[name] for name in _HOW if name in terms}, at_most=at_most)

@@ -7,7 +7,17 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictInt,
+    Tag,
+    create_model,
+)
 
 from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.request import (
@@ -25,6 +35,7 @@ from lapwing.terms import (
     BatchTerms,
     DistributionTerms,
     MarginalsTerms,
+    Params,
     QuestionTerms,
     Within,
     types_of,
@@ -45,6 +56,7 @@ DecimalNumber = Annotated[Decimal, BeforeValidator(_written), Field(allow_inf_na
 """A number, or its decimal text: 0.1 and "0.1" are the same."""
 WholeNumber = Annotated[int, Field(strict=True, ge=1, le=10**15)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+Constant = Annotated[float, Field(strict=True, allow_inf_nan=False)] | StrictInt | StrictBool | str | None
 Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
 
 
@@ -58,6 +70,7 @@ _TYPES: dict[Any, Any] = {
     int | Mapping[str, int] | None: WholeNumber | dict[ColumnName, WholeNumber] | None,
     bool: Annotated[bool, Field(strict=True)],
     str | None: Text | None,
+    Params | None: dict[ColumnName, Constant] | list[Constant] | None,
 }
 """How a term of this type is written in JSON; other types are written as they are."""
 _B = TypeVar("_B", bound="_Body")
