@@ -71,7 +71,7 @@ class Computed(AnyRelease):
         return tuple(sorted({part.entry for part in self.parts if part.entry}))
 
     @property
-    def entry(self) -> int:
+    def entry(self) -> int:  # type: ignore[override]
         """The newest of its ledger entries; 0 if there is none."""
         return max(self.entries, default=0)
 

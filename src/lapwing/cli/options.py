@@ -76,11 +76,13 @@ def read_terms(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, bool):
             named |= {name: not term.default} if value else {}
         elif value is not None and str(value) != str(term.default):
-            named[name] = read_number(value, name, types[name]) if isinstance(value, str | list) else value
+            named[name] = read_number(value, name, types[name]) if isinstance(value, str) else value
+            if isinstance(value, list):
+                named[name] = read_term(types[name], value)
     return named
 
 
-def read_number(text: Any, name: str, kind: Any = Number) -> Any:
+def read_number(text: str, name: str, kind: Any = Number) -> Any:
     """An exact number, or the value of a term of this type."""
     try:
         return read_term(kind, text)

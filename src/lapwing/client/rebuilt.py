@@ -43,7 +43,7 @@ class _FromJson:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RemoteRelease(_FromJson, AnyRelease):
+class RemoteRelease(_FromJson, AnyRelease):  # type: ignore[override]
     """A released answer. Whatever is done with it costs nothing more."""
 
     body: Json
@@ -57,7 +57,7 @@ class RemoteRelease(_FromJson, AnyRelease):
         return exact(self.body["confidence"], "confidence")
 
     @property
-    def entry(self) -> int:
+    def entry(self) -> int:  # type: ignore[override]
         """The number of its entry in the ledger, the newest if it has several; 0 if it has none."""
         entries = self.body.get("ledger_entries") or [self.body.get("ledger_entry")]
         return max((entry for entry in entries if entry is not None), default=0)

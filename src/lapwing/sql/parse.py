@@ -18,9 +18,8 @@ from functools import lru_cache
 from itertools import count, islice
 from typing import Any, NoReturn
 
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token
 
 from lapwing.errors import Code, Refused
 from lapwing.expressions.refusal import refuse
@@ -61,6 +60,8 @@ _QUANTILES: dict[type[exp.Expr], str] = {
 }
 
 
+_NAMING = exp.TableAlias | exp.Column | exp.Table | exp.Join | exp.Star
+"""Nodes whose parts are names."""
 _GROUPINGS = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping_sets"}
 
 
@@ -141,12 +142,12 @@ def _parsed(text: Sql) -> exp.Expr | tuple[Code, str, str, str]:
 
 
 def _parse(question: Sql) -> exp.Expr:
-    written, text = str(question), question if isinstance(question, str) else question.text
-    if _SURROGATE.search(written, 0, MOST_CHARACTERS):
+    shown, text = str(question), question if isinstance(question, str) else question.text
+    if _SURROGATE.search(shown, 0, MOST_CHARACTERS):
         refuse("unreadable-characters", "the question", "it contains invalid characters.", "Use plain Unicode.")
-    if len(written) > MOST_CHARACTERS:
+    if len(shown) > MOST_CHARACTERS:
         refuse("too-large", "the question", f"it is longer than {MOST_CHARACTERS:,} characters.", "Shorten it.")
-    if "\0" in written:
+    if "\0" in shown:
         refuse("unreadable-characters", "the question", "it contains a null character.", "Remove the null character.")
     try:
         tokens = _numbered(DIALECT.tokenize(text))
@@ -181,6 +182,8 @@ def _parse(question: Sql) -> exp.Expr:
             _gather_grouping_sets(part)
     if isinstance(question, BoundText):
         for parameter in list(statement.find_all(exp.Placeholder)):
+            if parameter.arg_key == "alias" or isinstance(parameter.parent, _NAMING):
+                refuse("wrong-argument", f"`${parameter.name}`", "it stands for a name.", "Write the name itself.")
             parameter.replace(question.constants[parameter.name].copy())
     return statement
 
