@@ -35,9 +35,7 @@ class Release(AnyRelease):
     plan: Plan
     released: Released
     cost: Cost
-    """What this answer cost now; 0 if it was stored."""
     entry: int
-    """The number of its entry in the ledger."""
     confidence: Fraction
     found: tuple[SearchResult, ...] = field(default=(), kw_only=True)
     """Bounds and limits that were found privately for it, now or before."""
@@ -97,7 +95,6 @@ class Release(AnyRelease):
         return [] if self.nothing else describe(self.plan)
 
     def methods(self) -> str:
-        """A sentence to put into a paper."""
         entry = f"Lapwing ledger entry {self.entry}." if self.entry else ""
         return f"{self._methods('Answers', _methods(self.plan))}{entry}"
 

@@ -72,7 +72,6 @@ class Computed(AnyRelease):
 
     @property
     def entry(self) -> int:  # type: ignore[override]
-        """The newest of its ledger entries; 0 if there is none."""
         return max(self.entries, default=0)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:

@@ -47,15 +47,10 @@ class Estimate:
         return dump(self.to_dict())
 
     def __float__(self) -> float:
-        return float(self._known())
+        return float(self.value)
 
     def __int__(self) -> int:
-        return int(self._known())
-
-    def _known(self) -> Any:
-        if self.value is None:
-            raise Misconfigured("the number is NULL: no value is known. `.notes` say why.")
-        return self.value
+        return int(self.value)
 
     def __str__(self) -> str:
         ends = f"{show(self.low)} to {show(self.high)}, {percent(self.confidence)} confidence"

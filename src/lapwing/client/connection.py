@@ -155,14 +155,14 @@ class Connection:
         self.close()
 
     def _ask(self, path: str, asked: Json, key: str | None, preview: RemotePreview | None) -> dict[str, Any]:
-        body = _written(asked)
+        body = {name: _json(value, name) for name, value in asked.items()}
         if self._dummy:
             return self._transport.post(f"{path}?dummy=true", body)
         agreed = "" if preview is None or preview.id is None else f"?{urlencode({'preview': preview.id})}"
         return self._transport.post(f"{path}{agreed}", body, key=new_key() if key is None else key)
 
     def _preview(self, asked: Json) -> RemotePreview:
-        body = self._transport.post("/v1/preview", _written(asked))
+        body = self._transport.post("/v1/preview", {name: _json(value, name) for name, value in asked.items()})
         return RemotePreview(body, body.get("preview"))
 
     def _release(
@@ -193,27 +193,6 @@ def _body(kind: Any, asked: Json, terms: Mapping[str, Any]) -> dict[str, Any]:
     return {**asked, **{name: value for name, value in terms.items() if name != "key"}}
 
 
-def _written(asked: Json) -> dict[str, Any]:
-    """What is asked as JSON; numbers among `params` stay numbers, and dates become text."""
-    return {name: _constants(value) if name == "params" else _json(value, name) for name, value in asked.items()}
-
-
-def _constants(params: Any) -> Any:
-    match params:
-        case Mapping():
-            return {str(name): _constants(value) for name, value in params.items()}
-        case list() | tuple():
-            return list(map(_constants, params))
-        case None | bool() | str() | date():
-            return params
-        case numbers.Integral():
-            return int(params)
-        case Decimal() | numbers.Real():
-            return json.loads(str(params)) if isinstance(params, Decimal) else float(params)
-        case _:
-            raise Misconfigured(f"`params` has a {type(params).__name__}; write it as text. Nothing was charged.")
-
-
 def _text(question: Any) -> str:
     if isinstance(question, str):
         return question
@@ -232,10 +211,16 @@ def _texts(questions: Sequence[str] | Mapping[str, str]) -> list[str] | dict[str
 
 
 def _json(value: Any, name: str = "a number") -> Any:
-    """Numbers as exact decimals, as which the server reads them."""
+    """Numbers as exact decimals, as which the server reads them; numbers among `params` are those of JSON."""
     match value:
         case None | bool() | int() | str():
             return value
+        case date():
+            return str(value)
+        case Decimal() if name == "params":
+            return json.loads(str(value))
+        case numbers.Real() if name == "params":
+            return int(value) if isinstance(value, numbers.Integral) else float(value)
         case numbers.Number():
             number = exact(value, name)
             text = decimal_text(number)

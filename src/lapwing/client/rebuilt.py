@@ -58,12 +58,10 @@ class RemoteRelease(_FromJson, AnyRelease):  # type: ignore[override]
 
     @property
     def entry(self) -> int:  # type: ignore[override]
-        """The number of its entry in the ledger, the newest if it has several; 0 if it has none."""
         entries = self.body.get("ledger_entries") or [self.body.get("ledger_entry")]
         return max((entry for entry in entries if entry is not None), default=0)
 
     def methods(self) -> str:
-        """A sentence to put into a paper."""
         return str(self.body["methods"])
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:

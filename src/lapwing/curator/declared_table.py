@@ -14,7 +14,7 @@ from lapwing.engines.backends import stored_types
 from lapwing.engines.source import Frame, LocalSource, Source
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest
-from lapwing.expressions.table import Field, Table, unit_advice
+from lapwing.expressions.table import OTHER, Field, Table, unit_advice
 from lapwing.expressions.types import Type
 from lapwing.ledger import Ledger
 from lapwing.numbers import inside_unit, shown
@@ -125,6 +125,7 @@ def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], z
         read_values(declared["values"].get(column, ()), kind),
         read_edges(declared["edges"].get(column, ()), kind),
         auto=auto,
+        other=OTHER in declared["values"].get(column, ()),
         zone=zone,
     )
 

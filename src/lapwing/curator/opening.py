@@ -76,7 +76,8 @@ def open_data(
     text in a CSV file. The ledger records them, and later data are cast to them until `types` says otherwise.
     types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
     `zones` names the time zone of timestamps, zones={"at": "UTC"}; columns with a time zone are read in UTC.
-    `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
+    `values` are publicly known groups, values={"icd": ["I21", "I50", lw.OTHER]}, where lw.OTHER stands for all other
+    texts, which are then one group; `edges` are those of histograms, GROUP BY BUCKET(age).
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.
     Questions whose limits can cut something spend 5 % of their price on saying how much; check=0 turns that off.

@@ -344,11 +344,9 @@ class Planner:
 
 def reader_of(question: Any, today: date | None) -> QuestionReader:
     """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
-    match question:
-        case StatementPart(text=text, place=place):
-            return lambda catalog: read_statement(text, catalog, today).parts[place]
-        case _:
-            return partial(read_sql, as_sql(question), today=today)
+    if isinstance(question, StatementPart):
+        return lambda catalog: read_statement(question.text, catalog, today).parts[question.place]
+    return partial(read_sql, as_sql(question), today=today)
 
 
 def _confidence(table: Table, confidence: Number | None) -> Fraction:

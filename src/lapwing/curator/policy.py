@@ -32,6 +32,7 @@ def _column(field: Field) -> dict[str, Any]:
         "bounds": "auto" if field.auto else _interval(field.bounds),
         "unit_bounds": _interval(field.unit_bounds),
         "values": _values(field.values),
+        "other": field.other,
         "edges": _values(field.edges),
         "zone": field.zone,
     }

@@ -185,12 +185,11 @@ def make_request(asked: Asked, terms: Mapping[str, Any], kind: Any = None, at_mo
     """What is asked, on the terms that were named; `kind` lists those there are (terms.py), if they may be others."""
     if kind is not None:
         check_names(kind, terms)
-    if (params := terms.get("params")) is not None:
-        match asked:
-            case QuestionRequest(question=question):
-                asked = QuestionRequest(*bind_parameters([question], params))
-            case BatchRequest(questions=questions):
-                asked = replace(asked, questions=bind_parameters(questions, params))
+    params = terms.get("params")
+    if params is not None and isinstance(asked, QuestionRequest):
+        asked = QuestionRequest(*bind_parameters([asked.question], params))
+    if params is not None and isinstance(asked, BatchRequest):
+        asked = replace(asked, questions=bind_parameters(asked.questions, params))
     automatic = read_automatic(terms.get("bounds"), terms.get("limits"), terms.get("find_share", SEARCH_SHARE))
     price = Terms(**{name: terms[name] for name in _PRICE & terms.keys()}, automatic=automatic)
     return Request(asked, price, **{name: terms[name] for name in _HOW if name in terms}, at_most=at_most)

@@ -50,7 +50,7 @@ from lapwing.engines.public import read_public
 from lapwing.engines.source import FileSource, LocalSource, Source, read_source
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.expressions.refusal import nearest
-from lapwing.expressions.table import Catalog, Field, Limit, Table, unit_advice
+from lapwing.expressions.table import OTHER, Catalog, Field, Limit, Other, Table, unit_advice
 from lapwing.expressions.types import Interval, Type, Value
 from lapwing.numbers import count, exact, inside_unit, positive
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
@@ -66,19 +66,10 @@ _LEAST_TIME, _MOST_TIME = Fraction(1), 3600  # seconds
 _TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spark"}
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {
-    "source",
-    "table",
-    "unit",
-    "version",
-    "rows_per_unit",
-    "groups_per_unit",
-    "confidence",
-    "columns",
-    "schema",
-} | {"answer_time"}
+_TABLE = {"source", "table", "unit", "version", "confidence", "columns", "schema", "answer_time"}
+_TABLE |= {limit.value for limit in Limit}
 _PUBLIC = {"source", "table", "key", "types"}
-_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges", "zone"}
+_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "other", "edges", "zone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,17 +239,18 @@ class _Reader:
         at = f"columns.{name}."
         self._known(found, _COLUMN, at)
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
-        intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
+        intervals: dict[str, Any] = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
-        if (null := found.get("null", False)) not in (False, True) or (null and not values):
-            self._fail(f"{at}null", "says whether NULL is one of the `values`", "Write null = true beside them.")
-        values = (*values, None) if null else values
-        edges = self._at(f"{at}edges", lambda: read_edges(found.get("edges", []), kind))
-        auto = found.get("bounds") == AUTO
-        zone = self._text(found["zone"], f"{at}zone") if "zone" in found else None
-        return self._at(
-            f"columns.{name}", lambda: Field(name, kind, **intervals, values=values, edges=edges, auto=auto, zone=zone)
-        )
+        for key, what, value in (("other", "OTHER", OTHER.value), ("null", "NULL", None)):
+            if (more := found.get(key, False)) not in (False, True) or (more and not values):
+                self._fail(
+                    f"{at}{key}", f"says whether {what} is one of the `values`", f"Write {key} = true beside them."
+                )
+            values = (*values, value) if more else values
+        facts = {**intervals, "values": values, "auto": found.get("bounds") == AUTO, "other": found.get("other", False)}
+        facts["edges"] = self._at(f"{at}edges", lambda: read_edges(found.get("edges", []), kind))
+        facts["zone"] = self._text(found["zone"], f"{at}zone") if "zone" in found else None
+        return self._at(f"columns.{name}", lambda: Field(name, kind, **facts))
 
     def _interval(self, found: Mapping[str, Any], key: str, at: str) -> Interval | None:
         if key not in found or (key == "bounds" and found[key] == AUTO):
@@ -360,6 +352,8 @@ def read_edges(edges: object, kind: Type) -> tuple[Value, ...]:
 
 def _value(value: object, kind: Type) -> Value:
     match value, kind:
+        case Other(), _:
+            return str(value.value)
         case None, _:
             return None  # rows without a value form their own group
         case bool(), Type.BOOLEAN:

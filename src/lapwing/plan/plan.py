@@ -117,8 +117,11 @@ class Outline:
         if self.domain is None:
             return []
         used = [part.name for key in self.question.keys for part in walk(key) if isinstance(part, Column)]
-        named = dict.fromkeys(name for name in used if self.table.field(name).values)
-        return [f"Rows whose `{name}` is not a declared value are not counted." for name in named]
+        fields = [self.table.field(name) for name in dict.fromkeys(used)]
+        lost = [f for f in fields if f.values and not (f.other and None in f.values)]
+        return [
+            f"Rows whose `{f.name}` is {'NULL' if f.other else 'not a declared value'} are not counted." for f in lost
+        ]
 
     @cached_property
     def identity(self) -> Identity:

@@ -58,8 +58,8 @@ class Statement:
 
     def _repr_html_(self) -> str:
         """For a notebook: what was spent as a bar in the colour of the text, and the same words."""
-        share = float(self.spent.amount / self.total.amount)
-        bar = f'<div style="width:{share:.1%};height:0.7em;background:currentColor;opacity:0.6"></div>'
+        share = f"{float(self.spent.amount / self.total.amount):.1%}"
+        bar = f'<div style="width:{share};height:0.7em;background:currentColor;opacity:0.6"></div>'
         words = "<br>".join(map(escape, str(self).split("\n")))
         return f'<div style="max-width:24em;border:1px solid currentColor;border-radius:3px">{bar}</div><p>{words}</p>'
 

@@ -7,17 +7,7 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StrictBool,
-    StrictInt,
-    Tag,
-    create_model,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model
 
 from lapwing.curator.batch import BatchRequest, read_batch
 from lapwing.curator.request import (
@@ -56,7 +46,7 @@ DecimalNumber = Annotated[Decimal, BeforeValidator(_written), Field(allow_inf_na
 """A number, or its decimal text: 0.1 and "0.1" are the same."""
 WholeNumber = Annotated[int, Field(strict=True, ge=1, le=10**15)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
-Constant = Annotated[float, Field(strict=True, allow_inf_nan=False)] | StrictInt | StrictBool | str | None
+Constant = bool | int | float | str | None
 Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
 
 

@@ -60,8 +60,7 @@ _QUANTILES: dict[type[exp.Expr], str] = {
 }
 
 
-_NAMING = exp.TableAlias | exp.Column | exp.Table | exp.Join | exp.Star
-"""Nodes whose parts are names."""
+_NAMING = exp.TableAlias | exp.Column | exp.Table | exp.Join | exp.Star  # their parts are names
 _GROUPINGS = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping_sets"}
 
 
@@ -79,7 +78,6 @@ class BoundText:
 
 
 Sql = str | BoundText
-"""A question in SQL."""
 
 
 def bind_parameters(questions: Sequence[Any], params: Any) -> tuple[BoundText, ...]:
@@ -100,9 +98,8 @@ def bind_parameters(questions: Sequence[Any], params: Any) -> tuple[BoundText, .
         by_name = ", ".join(f'"{name}": 40' for name in names)
         example = f"[{', '.join('40' for _ in names)}]" if all(map(str.isdigit, names)) else f"{{{by_name}}}"
         instead = f"Pass params={example} with your values." if names else "Leave `params` out."
-        refuse(
-            "wrong-argument", "`params`", f"the question has {listed[0]}; values are given for {listed[1]}.", instead
-        )
+        why = f"the question has {listed[0]}; values are given for {listed[1]}."
+        refuse("wrong-argument", "`params`", why, instead)
     bound = [{name: constant for name, constant in given.items() if name in own} for own in needed]
     written = [tuple(f"${name} = {text_of(constant)}" for name, constant in own.items()) for own in bound]
     return tuple(map(BoundText, questions, written, bound))
@@ -118,10 +115,8 @@ def _constant(name: str, value: Any) -> exp.Expr:
         case Decimal() | numbers.Real() if math.isfinite(value):
             return exp.Literal.number(str(value) if isinstance(value, Decimal) else repr(float(value)))
         case _:
-            why = f"its value is no constant of SQL, but of type {type(value).__name__}."
-            refuse(
-                "wrong-type", f"`${name}`", why, "Pass a finite number, text, True, False, a date, a datetime or None."
-            )
+            why = f"a value of type {type(value).__name__} is no constant of SQL."
+            refuse("wrong-type", f"`${name}`", why, "Pass a finite number, text, a bool, a date, a datetime or None.")
 
 
 def parse(text: Sql) -> exp.Expr:
