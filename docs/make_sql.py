@@ -155,10 +155,10 @@ older = "SELECT COUNT(*) AS n FROM visits WHERE age > $age AND sex = $sex"
 curator.sql(older, params={"age": 40, "sex": "F"}, share=0.05)
 curator.sql("SELECT COUNT(*) AS n FROM visits WHERE age > ?", params=[40], share=0.05)
 ```
-A value is a constant of the question, never a part of its text: whatever a text contains, it stays one text. It is typed
-as a constant that is written out: numbers, texts, truths, dates, timestamps and `None`. The question is the same as with
-its constants written out, so its stored answers serve both. A parameter cannot stand for a table or a column. A batch
-takes one mapping for all of its questions.
+A value is a constant of the question, never a part of its text: whatever a text contains, it stays one text. It may be
+a number, a text, a truth, a date, a timestamp or `None`, and is typed as a constant that is written out. So is the
+question: its stored answers serve both. A parameter cannot stand for a table or a column. A batch takes one mapping for
+all of its questions.
 
 On the command line (`--param age=40`, once for each) and in notebooks (`%%lapwing --param age=40`) every value is text,
 and over HTTP (`"params": {"age": 40}`) dates are: beside a number, a date or a truth a text is read as one.

@@ -95,7 +95,7 @@ def rows_facts(table: Table) -> Facts:
     match table.source:
         case None:
             others = [(field.name, *map(value_facts, field.values)) for field in table.fields if field.other]
-            return ("table", table.name, table.version, table.unit, *others)
+            return (*("table", table.name, table.version, table.unit), *others)
         case Joined(left=left, right=right, on=on, by_unit=by_unit, outer=outer, right_where=where):
             pairs = tuple((_inner(a, left), _inner(b, right)) for a, b in on)
             return ("joined", rows_facts(left), rows_facts(right), pairs, by_unit, outer, _inner(where, right))

@@ -57,7 +57,6 @@ class Statement:
         return "\n".join(filter(None, [spent, self.note, self.budget.weakness]))
 
     def _repr_html_(self) -> str:
-        """For a notebook: what was spent as a bar in the colour of the text, and the same words."""
         share = f"{float(self.spent.amount / self.total.amount):.1%}"
         bar = f'<div style="width:{share};height:0.7em;background:currentColor;opacity:0.6"></div>'
         words = "<br>".join(map(escape, str(self).split("\n")))
