@@ -99,7 +99,7 @@ def test_a_name_that_is_no_number_is_refused() -> None:
 
 
 def test_null_is_no_number() -> None:
-    with pytest.raises(Misconfigured, match="NULL"):
+    with pytest.raises(TypeError, match="NoneType"):
         float(Estimate(None, None, None, Fraction(1, 2)))
 
 
