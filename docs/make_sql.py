@@ -145,6 +145,26 @@ COSTS = """
 [Prices](#prices) has the rules.
 """
 
+PARAMETERS = """
+## Parameters
+
+Values can be passed beside the question: `$name` with a mapping, or `?` with a list, in their order.
+
+```python
+older = "SELECT COUNT(*) AS n FROM visits WHERE age > $age AND sex = $sex"
+curator.sql(older, params={"age": 40, "sex": "F"}, share=0.05)
+curator.sql("SELECT COUNT(*) AS n FROM visits WHERE age > ?", params=[40], share=0.05)
+```
+A value is a constant of the question, never a part of its text: whatever a text contains, it stays one text. It may be
+a number, a text, a truth, a date, a timestamp or `None`, and is typed as a constant that is written out. So is the
+question: its stored answers serve both. A parameter cannot stand for a table or a column. A batch takes one mapping for
+all of its questions.
+
+On the command line (`--param age=40`, once for each) and in notebooks (`%%lapwing --param age=40`) every value is text,
+and over HTTP (`"params": {"age": 40}`) dates are: beside a number, a date or a truth a text is read as one.
+The ledger shows the question with its values.
+"""
+
 CLAUSES_PAGE = """
 ## Clauses
 
@@ -321,7 +341,7 @@ fill it). `epsilon=` states the price itself; in a budget with a delta it buys l
 Which groups an answer has follows from the question and from declared facts, never from the rows.
 
 - A column with declared `values` has one group for each; NULL is among them only if it is declared. Rows with other
-  values are left out.
+  values are left out. If the steward declares `other`, every other text is read as `'OTHER'`, which is one more group.
 - Whole numbers between declared `bounds` have one group each, up to {MOST_RANGE:,}, and NULL. Conditions have false,
   true and NULL. NULL is a group wherever a key can be NULL, and counts towards `groups_per_unit` like any other.
 - Dates and timestamps with declared `bounds`, or compared with constants in `WHERE`, as in `at >= DATE '2024-01-01' AND
@@ -418,6 +438,7 @@ def page() -> str:
         HEAD
         + _everyday()
         + COSTS
+        + PARAMETERS
         + CLAUSES_PAGE
         + aggregates
         + _other_names()

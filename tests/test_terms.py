@@ -102,8 +102,8 @@ def test_the_notebook_has_the_terms_of_a_preview() -> None:
 
 def test_every_term_has_a_meaning() -> None:
     """One that is listed and that nothing reads would be taken without effect."""
-    searched, batch = {"bounds", "limits", "find_share"}, {"weights"}
-    assert _PRICE | set(_HOW) | set(_CELLS) | searched | batch == set(TERMS)
+    searched, batch, bound = {"bounds", "limits", "find_share"}, {"weights"}, {"params"}
+    assert _PRICE | set(_HOW) | set(_CELLS) | searched | batch | bound == set(TERMS)
     kinds = [kind for kind in vars(terms).values() if hasattr(kind, "__total__")]
     assert {name for kind in kinds for name in kind.__annotations__} == set(TERMS)
 

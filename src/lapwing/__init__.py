@@ -22,6 +22,7 @@ from lapwing.errors import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "OTHER",
     "AboveThreshold",
     "Budget",
     "BudgetExceeded",
@@ -57,11 +58,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from lapwing import classroom, collect, data, lab, mechanisms, privacy
-    from lapwing.answers.answer import Release
+    from lapwing.answers.tabular import AnyRelease as Release
     from lapwing.classroom import refute
     from lapwing.client import connect
     from lapwing.curator import Curator, load
     from lapwing.curator import open_data as open  # noqa: A004 (the name is `lw.open`)
+    from lapwing.expressions.table import OTHER
     from lapwing.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, NoisyMax, RandomizedResponse
     from lapwing.privacy import Budget, Filter, posterior
 else:
@@ -74,8 +76,9 @@ else:
         "Gaussian": "lapwing.mechanisms.Gaussian",
         "Laplace": "lapwing.mechanisms.Laplace",
         "NoisyMax": "lapwing.mechanisms.NoisyMax",
+        "OTHER": "lapwing.expressions.table.OTHER",
         "RandomizedResponse": "lapwing.mechanisms.RandomizedResponse",
-        "Release": "lapwing.answers.answer.Release",
+        "Release": "lapwing.answers.tabular.AnyRelease",
         "connect": "lapwing.client.connect",
         "load": "lapwing.curator.load",
         "open": "lapwing.curator.open_data",

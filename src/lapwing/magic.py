@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from lapwing.errors import Misconfigured
-from lapwing.terms import TERMS, PreviewTerms, names_of, read_term, types_of
+from lapwing.terms import TERMS, Params, PreviewTerms, names_of, read_term, types_of
 
 _WAYS = ("sql", "preview", "describe", "dummy")
 """What a variable must be able to do to be asked."""
@@ -50,6 +50,8 @@ def run(line: str, cell: str | None, names: dict[str, Any]) -> Any:
     if cell is None or not cell.strip():
         return target.describe()
     terms = {name: getattr(options, name) for name in names_of(PreviewTerms) if hasattr(options, name)}
+    if "params" in terms:
+        terms["params"] = read_term(Params, terms["params"])
     result = target.preview(cell, **terms) if options.preview else target.sql(cell, **terms)
     if options.to is not None:
         names[options.to] = result
@@ -90,7 +92,9 @@ def _add_term(parser: argparse.ArgumentParser, name: str, written: Any) -> None:
     term = TERMS[name]
     flag = next((flag for flag in term.flags if flag.startswith("--")), f"--{name.replace('_', '-')}")
     kind: dict[str, Any] = {"metavar": "X", "type": _reader(written)}
-    if written is bool:
+    if written == Params | None:
+        kind = {"metavar": "NAME=VALUE", "action": "append"}
+    elif written is bool:
         kind = {"action": "store_const", "const": not term.default}
     elif name in ("bounds", "limits"):
         kind = {"choices": ["auto"]}

@@ -15,6 +15,8 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 
+from lapwing.errors import Misconfigured
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 Number = int | float | Fraction | Decimal
@@ -24,6 +26,9 @@ STEWARD = "steward"
 """The analyst if none is named."""
 SEARCH_SHARE = 0.35
 """The share of the price for all searches together, unless it is named."""
+
+Params = Mapping[str, Any] | Sequence[Any]
+"""The values of $name by name, or of each ? in order."""
 
 Within = Number | Mapping[str, Number]
 """A half-width for every number of the answer, or one for each by its name."""
@@ -49,6 +54,7 @@ TERMS: Mapping[str, TermInfo] = {
     "within": TermInfo("The largest error of counts and sums: 50, or n=50,total=1000.", None, ("--within", "-w")),
     "share": TermInfo("The part of the whole budget to pay, such as 0.05.", None, ("--share", "-s")),
     "epsilon": TermInfo("The price to pay, such as 0.1.", None, ("--epsilon", "-e")),
+    "params": TermInfo("Values of $name in the question, such as age=40.", None, ("--param",)),
     "delta": TermInfo("How much delta private key selection may spend."),
     "weights": TermInfo("The weight of each question, in order."),
     "ways": TermInfo("The most columns that are counted together.", 2),
@@ -87,7 +93,8 @@ class _Again(TypedDict, total=False):
     refresh: bool
 
 
-class _Selecting(TypedDict, total=False):
+class _Sql(TypedDict, total=False):
+    params: Params | None
     delta: Number | None
     anyway: bool
 
@@ -100,7 +107,7 @@ class _Paid(_Keyed, total=False):
     analyst: str
 
 
-class PreviewTerms(_Priced, _Again, _Selecting, total=False):
+class PreviewTerms(_Priced, _Again, _Sql, total=False):
     """Of the preview of a question."""
 
     within: Within | None
@@ -125,7 +132,7 @@ class RemoteAskTerms(QuestionTerms, _Keyed, total=False):
     """Of a question to a server."""
 
 
-class BatchTerms(_Priced, _Again, _Selecting, total=False):
+class BatchTerms(_Priced, _Again, _Sql, total=False):
     """Of several questions, and of their preview."""
 
     weights: Sequence[Number] | Mapping[str, Number] | None
@@ -227,8 +234,13 @@ def read_decimal(text: str) -> Decimal:
         raise ValueError(f"{text!r} is not a number") from None
 
 
-def read_term(kind: Any, text: str) -> Any:
+def read_term(kind: Any, text: str | Sequence[str]) -> Any:
     """The value of a term of this type that was written as text; raises ValueError."""
+    if not isinstance(text, str):
+        pairs = [part.partition("=") for part in text]
+        if any(not (name and equals) for name, equals, _ in pairs):
+            raise Misconfigured("`--param` must be a name and a value, --param age=40. Nothing was charged.")
+        return {name: value for name, _, value in pairs}
     if kind == Within | None and "=" in text:
         pairs = [part.partition("=") for part in text.split(",")]
         return {name.strip(): read_decimal(value.strip()) for name, _, value in pairs}

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -90,6 +91,49 @@ def test_an_answer_looks_like_the_curators(remote: Connection, local: Curator, q
     stored = remote.sql(question, epsilon=0.5)
     assert stored.cost.amount == 0
     same(stored, local.sql(question, epsilon=0.5))
+
+
+@pytest.mark.parametrize(
+    ("condition", "params"),
+    [
+        ("age > $age AND cost < $c", {"age": 30, "c": 20.5}),
+        ("age > ? AND cost < ?", (Decimal(30), Decimal("20.5"))),
+        ("age > ? AND cost < ?", [np.int64(30), np.float64(20.5)]),
+        ("sex = $s AND name <> $name", {"s": "F", "name": "x' OR 1=1 --"}),
+        ("COALESCE(name, $x) <> '' AND TRUE = $y", {"x": None, "y": True}),
+    ],
+)
+def test_parameters_mean_what_they_do_to_a_curator(
+    remote: Connection, local: Curator, condition: str, params: Any
+) -> None:
+    asked = f"SELECT COUNT(*) AS n FROM visits WHERE {condition}"
+    first = remote.sql(asked, params=params, epsilon=0.1)
+    assert local.sql(asked, params=params, epsilon=0.1).entry == first.entry
+    assert remote.preview(asked, params=params, epsilon=0.1).stored
+    assert first.intervals(0.5).num_rows == 1
+    assert float(first.value) == next(iter(first))["n"]
+    assert first.value == local.sql(asked, params=params, epsilon=0.1).value
+    if isinstance(params, dict):
+        batch = remote.batch([asked, "SELECT COUNT(*) AS n FROM visits"], params=params, epsilon=0.2)
+        assert batch[0].scalar("n").value is not None
+    with pytest.raises(lw.Refused, match="values are given for"):
+        remote.sql(asked, params={"other": 1}, epsilon=0.1)
+    with pytest.raises(NotServed, match=r"params.*Nothing was charged"):
+        remote.sql(asked, params={"age": b"1"}, epsilon=0.1)
+
+
+def test_a_date_is_sent_as_text(remote: Connection) -> None:
+    asked = "SELECT COUNT(*) AS n FROM visits WHERE DATE '2020-01-01' < $day"
+    assert remote.preview(asked, params={"day": date(2020, 1, 2)}, epsilon=0.1).cost
+
+
+def test_a_key_stands_for_the_values_too(remote: Connection) -> None:
+    asked = "SELECT COUNT(*) AS n FROM visits WHERE age > $age"
+    first = remote.sql(asked, params={"age": 51}, epsilon=0.1, key="with values")
+    assert remote.sql(asked, params={"age": 51}, epsilon=0.1, key="with values").entry == first.entry
+    with pytest.raises(NotServed) as reused:
+        remote.sql(asked, params={"age": 52}, epsilon=0.1, key="with values")
+    assert reused.value.code == "key-reused"
 
 
 def test_a_batch_looks_like_the_curators(remote: Connection, local: Curator) -> None:

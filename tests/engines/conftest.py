@@ -29,6 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark takes a second for what others do in a hundredth: of single traps `make test` asks a few there."""
     for item in items:
         call = getattr(item, "callspec", None)
+        if "test_other_values" in item.nodeid and "spark" in item.name and "few" not in item.name:
+            item.add_marker(pytest.mark.slow)
         if call is None or call.params.get("suite_host") != "spark":
             continue
         odd = call.params.get("trap", "REGEXP")[:6] != "REGEXP" or "value" in call.params or "tight" in item.name

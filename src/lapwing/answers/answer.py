@@ -10,7 +10,7 @@ from typing import Any, Self
 from lapwing.answers.columns import present, unanswered
 from lapwing.answers.formats import label, price, to_dict
 from lapwing.answers.table import AnswerColumn, AnswerTable
-from lapwing.answers.tabular import Tabular, paid, price_line
+from lapwing.answers.tabular import AnyRelease, paid, price_line
 from lapwing.answers.warnings import check_facts, cut_note, left_out, none_shown
 from lapwing.expressions.expression import Column, Expression, Key
 from lapwing.expressions.phrases import expression_text, shorten
@@ -29,15 +29,13 @@ _NOT_COVERED = "Intervals do not cover what that cuts."
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Release(Tabular):
+class Release(AnyRelease):
     """A released answer. Whatever is done with it costs nothing more."""
 
     plan: Plan
     released: Released
     cost: Cost
-    """What this answer cost now; 0 if it was stored."""
     entry: int
-    """The number of its entry in the ledger."""
     confidence: Fraction
     found: tuple[SearchResult, ...] = field(default=(), kw_only=True)
     """Bounds and limits that were found privately for it, now or before."""
@@ -97,7 +95,6 @@ class Release(Tabular):
         return [] if self.nothing else describe(self.plan)
 
     def methods(self) -> str:
-        """A sentence to put into a paper."""
         entry = f"Lapwing ledger entry {self.entry}." if self.entry else ""
         return f"{self._methods('Answers', _methods(self.plan))}{entry}"
 

@@ -20,7 +20,7 @@ from lapwing.answers.evaluate_steps import evaluate
 from lapwing.answers.formats import price, to_dict
 from lapwing.answers.step_rows import Missing, StepRows
 from lapwing.answers.table import AnswerColumn, AnswerTable, shown_box
-from lapwing.answers.tabular import Tabular, paid, price_line
+from lapwing.answers.tabular import AnyRelease, paid, price_line
 from lapwing.engines.public_values import Calculation, OverrunError
 from lapwing.errors import Bug, Unfinished
 from lapwing.expressions.expression import Slot
@@ -48,7 +48,7 @@ Stored = tuple[int, Plan, Released]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Computed(Tabular):
+class Computed(AnyRelease):
     """The answer to a statement with steps above the release: one table, computed from the answers to its parts.
 
     A column computed row by row from m released numbers takes each at confidence 1 - (1 - c) / m. A column computed
@@ -71,8 +71,7 @@ class Computed(Tabular):
         return tuple(sorted({part.entry for part in self.parts if part.entry}))
 
     @property
-    def entry(self) -> int:
-        """The newest of its ledger entries; 0 if there is none."""
+    def entry(self) -> int:  # type: ignore[override]
         return max(self.entries, default=0)
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
-from html import escape
 from typing import Any, overload
 
 import numpy as np
 
 from lapwing.answers.answer import Release
-from lapwing.answers.formats import dump, show, small
 from lapwing.answers.table import AnswerColumn, AnswerTable, fresh
+from lapwing.answers.tabular import Estimate
 from lapwing.arrays import Floats, objects
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import refuse
@@ -28,7 +27,6 @@ from lapwing.numbers import Number, exact, inside_unit
 from lapwing.plan.axes import make_axis, require_cut
 from lapwing.plan.plan import Outline, Plan
 from lapwing.plan.workload import Axis, axes_of, read_ranges
-from lapwing.privacy.phrases import percent
 from lapwing.sql.workload import find_table, make_workload
 
 CELLS = 100
@@ -37,37 +35,6 @@ COUNT, SHARE = "n", "share_up_to"
 """The columns of noisy numbers, unless a column has that name."""
 
 _NEAR = Fraction(1, 10**6)  # of a cell: an end that is so near to an edge means the edge
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Estimate:
-    """A noisy number, or a cell chosen by noisy numbers, with its interval."""
-
-    value: Any
-    low: Any
-    high: Any
-    confidence: Fraction
-    notes: tuple[str, ...] = ()
-    """What to know of the answer it was taken from, such as what its limits leave out."""
-    warnings: tuple[str, ...] = ()
-    """The notes that are shown: what is really cut."""
-
-    def to_dict(self) -> dict[str, Any]:
-        own = {"value": self.value, "low": self.low, "high": self.high}
-        return {**own, "confidence": float(self.confidence), "notes": list(self.notes)}
-
-    def to_json(self) -> str:
-        return dump(self.to_dict())
-
-    def __str__(self) -> str:
-        ends = f"{show(self.low)} to {show(self.high)}"
-        return "\n".join([f"{show(self.value)} ({ends}, {percent(self.confidence)} confidence)", *self.warnings])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        number, *notes = str(self).split("\n")
-        return f"<p>{escape(number)}</p>{small(notes)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -3,24 +3,64 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from lapwing.answers import formats
-from lapwing.answers.formats import FORMATS, Explanation, dump, price, small
+from lapwing.answers.formats import FORMATS, Explanation, dump, price, show, small
 from lapwing.answers.table import AnswerColumn, AnswerTable
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest
 from lapwing.numbers import Number, inside_unit
 from lapwing.privacy.budget import Cost
+from lapwing.privacy.phrases import percent
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate:
+    """A noisy number, or a cell chosen by noisy numbers, with its interval."""
+
+    value: Any
+    low: Any
+    high: Any
+    confidence: Fraction
+    notes: tuple[str, ...] = ()
+    """What to know of the answer it was taken from, such as what its limits leave out."""
+    warnings: tuple[str, ...] = ()
+    """The notes that are shown: what is really cut."""
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {"value": self.value, "low": self.low, "high": self.high}
+        return {**own, "confidence": float(self.confidence), "notes": list(self.notes)}
+
+    def to_json(self) -> str:
+        return dump(self.to_dict())
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __str__(self) -> str:
+        ends = f"{show(self.low)} to {show(self.high)}, {percent(self.confidence)} confidence"
+        return "\n".join([f"{show(self.value)} ({'no interval' if self.low is None else ends})", *self.warnings])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        number, *notes = str(self).split("\n")
+        return f"<p>{escape(number)}</p>{small(notes)}"
 
 
 class Tabular(ABC):
@@ -57,6 +97,34 @@ class Tabular(ABC):
         if name not in FORMATS:
             raise Misconfigured(f"There is no format {name!r}. {nearest(str(name), list(FORMATS))}")
         return FORMATS[name](self.table())
+
+    @property
+    def value(self) -> Estimate:
+        """The number of an answer with one row and one number, with its interval and notes; `float()` reads it."""
+        names = [column.name for column in self.columns if not column.is_key]
+        if len(names) != 1:
+            instead = f"answer.scalar({names[0]!r})" if names else f"answer[{self.columns[0].name!r}]"
+            raise Misconfigured(f"`.value` is for one number, and this answer has {len(names)}. Write {instead}.")
+        return self.scalar(names[0])
+
+    def scalar(self, name: str) -> Estimate:
+        """The number of this name in an answer with one row, with its interval and notes; `float()` reads it."""
+        table = self.table()
+        named = {column.name: column for column in table.columns if not column.is_key}
+        if name not in named:
+            raise Misconfigured(f"The answer has no number {name!r}. {nearest(str(name), list(named))}")
+        if len(table) != 1:
+            why = f"`{name}` is not one number: this answer has {len(table):,} rows."
+            raise Misconfigured(f"{why} Write answer[{name!r}], or go through its rows: for row in answer.")
+        column = named[name]
+        (value,), ((low,), (high,)) = column.plain(), column.intervals()
+        notes = tuple(filter(None, (*table.notes, column.note)))
+        return Estimate(value, low, high, table.confidence, notes, table.warnings)
+
+    def to_objects(self, kind: Callable[..., T]) -> list[T]:
+        """Each row as an object, such as a dataclass, of the columns that its parameters name: `n` and `n_low`."""
+        names = list(signature(kind).parameters)
+        return [kind(**dict(zip(names, row, strict=True))) for row in zip(*map(self.__getitem__, names), strict=True)]
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
         """With `name_low` and `name_high` beside each number; `intervals=False` leaves them out."""
@@ -126,6 +194,21 @@ class Tabular(ABC):
         return self.confidence if confidence is None else inside_unit(confidence, "confidence")
 
 
+class AnyRelease(Tabular):
+    """The paid answer to a question, computed or not, of a curator or a server: the public `lapwing.Release`."""
+
+    __slots__ = ()
+
+    cost: Cost
+    """What this answer cost now; 0 if it was stored."""
+    entry: int
+    """The number of its entry in the ledger, the newest if it has several; 0 if it has none."""
+
+    @abstractmethod
+    def methods(self) -> str:
+        """A sentence to put into a paper."""
+
+
 def paid(cost: Cost, *entries: int) -> str:
     """The exact price and ledger entries; public keys alone have no entry."""
     if not any(entries):
@@ -141,6 +224,7 @@ def price_line(cost: Cost, bought: str, *, declared: bool) -> str:
     return bought if bought.startswith("within") else f"price {bought or cost}"
 
 
+T = TypeVar("T")
 Item = TypeVar("Item", bound=Tabular)
 
 

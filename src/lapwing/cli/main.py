@@ -42,7 +42,6 @@ EXIT_CODES = (
 app = typer.Typer(
     help="Answer questions about private data without exposing anyone in it.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 for name, group in (("ledger", ledger_app), ("survey", survey_app), ("token", tokens_app)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from lapwing.errors import Misconfigured
-from lapwing.terms import TERMS, Number, read_term, types_of
+from lapwing.terms import TERMS, Number, Params, read_term, types_of
 
 if TYPE_CHECKING:
     from lapwing.curator import Curator
@@ -62,6 +62,8 @@ def _option(name: str, written: Any) -> inspect.Parameter:
 
 def _typed(written: Any) -> Any:
     """Numbers are read from their text, exactly."""
+    if written == Params | None:
+        return list[str]
     return bool if written is bool else int if written in (int, int | None) else str
 
 
@@ -75,6 +77,8 @@ def read_terms(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
             named |= {name: not term.default} if value else {}
         elif value is not None and str(value) != str(term.default):
             named[name] = read_number(value, name, types[name]) if isinstance(value, str) else value
+            if isinstance(value, list):
+                named[name] = read_term(types[name], value)
     return named
 
 

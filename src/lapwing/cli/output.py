@@ -41,6 +41,7 @@ def in_flags(text: str) -> str:
         name = f"--{argument[1].replace('_', '-')}"
         return f"{name}{'' if shown in ('', 'True') else f' {shown}'}{end}"
 
+    text = re.sub(r"params=\{(.*?)\}", lambda params: re.sub(r'"(.*?)": (\w+),?', r"--param \1=\2", params[1]), text)
     return _ARGUMENT.sub(flag, text)
 
 

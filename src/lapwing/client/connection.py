@@ -5,9 +5,12 @@ Checked by: tests/client/test_transport.py
 
 from __future__ import annotations
 
+import json
 import numbers
 import os
 from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self, Unpack
@@ -208,10 +211,16 @@ def _texts(questions: Sequence[str] | Mapping[str, str]) -> list[str] | dict[str
 
 
 def _json(value: Any, name: str = "a number") -> Any:
-    """Numbers as exact decimals, as which the server reads them."""
+    """Numbers as exact decimals, as which the server reads them; numbers among `params` are those of JSON."""
     match value:
         case None | bool() | int() | str():
             return value
+        case date():
+            return str(value)
+        case Decimal() if name == "params":
+            return json.loads(str(value))
+        case numbers.Real() if name == "params":
+            return int(value) if isinstance(value, numbers.Integral) else float(value)
         case numbers.Number():
             number = exact(value, name)
             text = decimal_text(number)

@@ -14,7 +14,7 @@ from typing import Any
 from lapwing.answers.formats import Explanation, dump, footer
 from lapwing.answers.preview import Sheet, budget_lines, html_text, text_lines
 from lapwing.answers.table import AnswerTable, read_table
-from lapwing.answers.tabular import Tabular, Together
+from lapwing.answers.tabular import AnyRelease, Together
 from lapwing.errors import Misconfigured
 from lapwing.numbers import Number, exact
 from lapwing.privacy.budget import Cost, read_budget, read_cost
@@ -43,7 +43,7 @@ class _FromJson:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RemoteRelease(_FromJson, Tabular):
+class RemoteRelease(_FromJson, AnyRelease):  # type: ignore[override]
     """A released answer. Whatever is done with it costs nothing more."""
 
     body: Json
@@ -57,13 +57,11 @@ class RemoteRelease(_FromJson, Tabular):
         return exact(self.body["confidence"], "confidence")
 
     @property
-    def entry(self) -> int:
-        """The number of its entry in the ledger, the newest if it has several; 0 if it has none."""
+    def entry(self) -> int:  # type: ignore[override]
         entries = self.body.get("ledger_entries") or [self.body.get("ledger_entry")]
         return max((entry for entry in entries if entry is not None), default=0)
 
     def methods(self) -> str:
-        """A sentence to put into a paper."""
         return str(self.body["methods"])
 
     def table(self, confidence: Number | None = None, *, simultaneous: bool = False) -> AnswerTable:

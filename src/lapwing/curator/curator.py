@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Self, Unpack, assert_never
+from typing import Any, Self, Unpack, assert_never, cast
 
 from lapwing.answers.answer import Release
 from lapwing.answers.computed import Computed
@@ -143,16 +143,15 @@ class Curator:
         stored too, and serves every filter over the same keys; check=0 turns it off.
         A useless answer, by the plan alone, is refused free; `anyway` asks it all the same.
         """
-        asked = QuestionRequest(question)
-        return run(self._pipeline.answer(asked, make_request(asked, terms, AskTerms)))
+        request = make_request(QuestionRequest(question), terms, AskTerms)
+        return cast("Release | Computed", self.answer(request))
 
     ask = sql
 
     @takes(PreviewTerms)
     def preview(self, question: Any, **terms: Unpack[PreviewTerms]) -> Preview | BatchPreview:
         """Price and error of a question, in SQL or as an Ibis expression. Free; reads no data."""
-        asked = QuestionRequest(question)
-        return self._preview_question(asked, make_request(asked, terms, PreviewTerms))
+        return self.preview_request(make_request(QuestionRequest(question), terms, PreviewTerms))
 
     @takes(AskBatchTerms)
     def batch(self, questions: Sequence[Any] | Mapping[str, Any], **terms: Unpack[AskBatchTerms]) -> Batch:
@@ -163,13 +162,13 @@ class Curator:
         it is at least as good as its part of the price would be.
         """
         asked = read_batch(questions, terms.get("weights"))
-        return run(self._pipeline.answer_batch(asked, make_request(asked, terms, AskBatchTerms)))
+        return cast(Batch, self.answer(make_request(asked, terms, AskBatchTerms)))
 
     @takes(BatchTerms)
     def preview_batch(self, questions: Sequence[Any] | Mapping[str, Any], **terms: Unpack[BatchTerms]) -> BatchPreview:
         """Price and error of each question of a batch. Free; reads no data."""
         asked = read_batch(questions, terms.get("weights"))
-        return self._preview_batch(asked, make_request(asked, terms, BatchTerms))
+        return cast(BatchPreview, self.preview_request(make_request(asked, terms, BatchTerms)))
 
     @takes(AskDistributionTerms)
     def distribution(self, column: str, **terms: Unpack[AskDistributionTerms]) -> Distribution:

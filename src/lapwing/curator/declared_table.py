@@ -36,7 +36,7 @@ from lapwing.engines.engine import StoredTypes
 from lapwing.engines.source import Csv, Frame, LocalSource, Source
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest
-from lapwing.expressions.table import Field, Table, unit_advice
+from lapwing.expressions.table import OTHER, Field, Table, unit_advice
 from lapwing.expressions.types import Type, type_of
 from lapwing.ledger import Ledger
 from lapwing.numbers import inside_unit, shown
@@ -152,6 +152,7 @@ def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], z
         read_values(declared["values"].get(column, ()), kind),
         read_edges(declared["edges"].get(column, ()), kind),
         auto=isinstance(written, str) and written == AUTO,
+        other=OTHER in declared["values"].get(column, ()),
         zone=zone,
         span=span,
     )

@@ -99,14 +99,14 @@ class _Table:
             if field.name != table.unit:
                 yield self._fact(field.name, "are NULL, NaN or not of the declared type"), _is_null(column)
             if (ends := field.bounds or field.span) is not None:
-                low, high = literal(ends.low), literal(ends.high)
                 advice = f"Wider bounds {'cut fewer values and add noise' if field.bounds else 'leave out fewer rows'}."
-                yield self._fact(field.name, f"lie below {ends.low}", advice), exp.LT(this=column, expression=low)
-                yield self._fact(field.name, f"lie above {ends.high}", advice), exp.GT(this=column, expression=high)
+                for side, is_beyond, end in (("below", exp.LT, ends.low), ("above", exp.GT, ends.high)):
+                    beyond = is_beyond(this=column, expression=literal(end))
+                    yield self._fact(field.name, f"lie {side} {end}", advice), beyond
             if field.values:
                 listed = Listed(this=column.copy(), values=field.values, kind=field.type, place=len(field.name))
                 outside = exp.And(this=_present(column), expression=exp.Not(this=exp.Paren(this=listed)))
-                advice = "Declare an OTHER value in a view, or the missing values if they are public."
+                advice = "For a text, other = true counts them as OTHER; or declare those that are public."
                 yield self._fact(field.name, "are not among `values` and are left out as keys", advice), outside
             yield from self._unknown_keys(field, column)
 

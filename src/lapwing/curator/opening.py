@@ -85,7 +85,8 @@ def open_data(
     `csv` says how a CSV file is written, csv={"delimiter": ";", "encoding": "latin-1", "decimal": ","}, and is recorded
     too. Several Parquet files, as a folder, "visits/*.parquet" or a list, are one table.
     `zones` names the time zone of timestamps, zones={"at": "UTC"}; columns with a time zone are read in UTC.
-    `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
+    `values` are publicly known groups, values={"icd": ["I21", "I50", lw.OTHER]}, where lw.OTHER stands for all other
+    texts, which are then one group; `edges` are those of histograms, GROUP BY BUCKET(age).
     Dates have bounds too, bounds={"at": ("2023-01-01", "2024-12-31")}: then their months and days are public groups.
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.

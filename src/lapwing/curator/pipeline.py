@@ -47,9 +47,10 @@ from lapwing.plan.plan import Plan, make_outline
 from lapwing.plan.postprocessed import SplitStatement, released_number
 from lapwing.plan.units_exceeding import Checked, CheckResult, check_result
 from lapwing.privacy.budget import Cost
+from lapwing.sql.parse import Sql
 
 
-def parts_request(text: str, statement: SplitStatement, request: Request, confidence: Fraction) -> Request:
+def parts_request(text: Sql, statement: SplitStatement, request: Request, confidence: Fraction) -> Request:
     """The request for the parts of a statement, on its terms; raises Refused if there is none."""
     terms, size = request.terms, len(statement.parts)
     if terms.within is not None:
@@ -111,7 +112,7 @@ class Pipeline:
         statement = self._planner.statement(asked.question, request.today)
         return self.answer_one(asked, request) if statement is None else self._computed(*statement, request)
 
-    def _computed(self, text: str, statement: SplitStatement, request: Request) -> RequestSteps[Computed]:
+    def _computed(self, text: Sql, statement: SplitStatement, request: Request) -> RequestSteps[Computed]:
         confidence = confidence_of(statement.parts[0].table, request.terms.confidence)
         parts = parts_request(text, statement, request, confidence)
         self._private_data.prepare_steps(statement, confidence)
@@ -130,7 +131,7 @@ class Pipeline:
 
     def answer_one(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> RequestSteps[Release]:
         question = asked.question if isinstance(asked, QuestionRequest) else None
-        plain = isinstance(question, str) and not (request.refresh or request.combine) and request.key is None
+        plain = isinstance(question, Sql) and not (request.refresh or request.combine) and request.key is None
         name = (question, request.today, repr(request.terms)) if plain else None
         if name is not None and (kept := self._kept_answer(name)) is not None:
             return kept

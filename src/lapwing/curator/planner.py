@@ -45,6 +45,7 @@ from lapwing.privacy.budget import FINEST, Budget, Cost
 from lapwing.privacy.loss import Loss
 from lapwing.sql import read_sql
 from lapwing.sql.ibis import as_sql
+from lapwing.sql.parse import Sql
 from lapwing.sql.split import read_query, read_statement
 
 
@@ -183,15 +184,15 @@ class Planner:
             if isinstance(parsed, SplitStatement):
                 return parsed.parts[question.index]
             return reader_of(question, today)(self._catalog)
-        text = question if isinstance(question, str) else as_sql(question)
+        text = as_sql(question)
         parsed = self._read_query(text, today)
         return parsed if isinstance(parsed, Question) else read_sql(text, self._catalog, today)
 
-    def statement(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
+    def statement(self, question: Any, today: date | None) -> tuple[Sql, SplitStatement] | None:
         """The statement and its text, if the question is one and no ordinary question."""
         if isinstance(question, StatementPart):
             return None
-        text = question if isinstance(question, str) else as_sql(question)
+        text = as_sql(question)
         parsed = self._read_query(text, today)
         return (text, parsed) if isinstance(parsed, SplitStatement) else None
 
@@ -347,13 +348,9 @@ class Planner:
 
 def reader_of(question: Any, today: date | None) -> QuestionReader:
     """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
-    match question:
-        case str():
-            return partial(read_sql, question, today=today)
-        case StatementPart(text=text, index=index):
-            return lambda catalog: read_statement(text, catalog, today).parts[index]
-        case _:
-            return partial(read_sql, as_sql(question), today=today)
+    if isinstance(question, StatementPart):
+        return lambda catalog: read_statement(question.text, catalog, today).parts[question.index]
+    return partial(read_sql, as_sql(question), today=today)
 
 
 def confidence_of(table: Table, confidence: Number | None) -> Fraction:

@@ -179,6 +179,7 @@ def _column(field: Field) -> dict[str, Any]:
         "unit_bounds": _interval(field.unit_bounds),
         "values": _values(field.values),
         "edges": _values(field.edges),
+        "other": field.other,
         "zone": field.zone,
     }
     return {"type": field.type.value, **{name: value for name, value in declared.items() if value}}

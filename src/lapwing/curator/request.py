@@ -26,6 +26,7 @@ from lapwing.numbers import exact, flag
 from lapwing.plan.plan import Outline, Plan
 from lapwing.plan.workload import axes_of
 from lapwing.privacy.budget import Cost
+from lapwing.sql.parse import Sql, bind_parameters
 from lapwing.terms import SEARCH_SHARE, STEWARD, check_names
 
 
@@ -33,11 +34,11 @@ from lapwing.terms import SEARCH_SHARE, STEWARD, check_names
 class StatementPart:
     """One of the questions that a statement is made of (plan/postprocessed.py), by its number."""
 
-    text: str
+    text: Sql
     index: int
 
     def __str__(self) -> str:
-        return self.text
+        return str(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,11 @@ def make_request(asked: Asked, terms: Mapping[str, Any], kind: Any = None, at_mo
     """The request on the terms that were named; with `kind` (terms.py), raises TypeError for others."""
     if kind is not None:
         check_names(kind, terms)
+    if (params := terms.get("params")) is not None:
+        if isinstance(asked, QuestionRequest):
+            asked = QuestionRequest(*bind_parameters([asked.question], params))
+        elif isinstance(asked, BatchRequest):
+            asked = replace(asked, questions=bind_parameters(asked.questions, params))
     price: dict[str, Any] = {name: terms[name] for name in _PRICE & terms.keys()}
     if not terms.keys().isdisjoint(_SEARCH):
         find_share = terms.get("find_share", SEARCH_SHARE)

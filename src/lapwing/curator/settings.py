@@ -52,7 +52,7 @@ from lapwing.engines.public import read_public
 from lapwing.engines.source import FileSource, LocalSource, Source, declare_csv, read_source, schema_of
 from lapwing.errors import LapwingError, Misconfigured
 from lapwing.expressions.refusal import nearest
-from lapwing.expressions.table import Catalog, Field, Limit, Table, unit_advice
+from lapwing.expressions.table import OTHER, Catalog, Field, Limit, Other, Table, unit_advice
 from lapwing.expressions.types import Interval, Span, Type, Value
 from lapwing.numbers import count, exact, inside_unit, positive
 from lapwing.postgres import PostgresAddress, is_postgres, read_address
@@ -68,10 +68,10 @@ _LEAST_TIME, _MOST_TIME = Fraction(1), 3600  # seconds
 _TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spark"}
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
-_TABLE = {"source", "table", "csv", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "schema"}
-_TABLE |= {"answer_time", "columns"}
+_TABLE = {"source", "table", "csv", "unit", "version", "confidence", "columns", "schema", "answer_time"}
+_TABLE |= {limit.value for limit in Limit}
 _PUBLIC = {"source", "table", "csv", "key", "types"}
-_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges", "zone"}
+_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "other", "edges", "zone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,16 +259,15 @@ class _Reader:
         bounds, span = self._at(f"{at}bounds", lambda: read_bounds(found.get("bounds"), kind))
         totals = self._at(f"{at}unit_bounds", lambda: read_interval(found.get("unit_bounds")))
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
-        if (null := found.get("null", False)) not in (False, True) or (null and not values):
-            self._fail(f"{at}null", "says whether NULL is one of the `values`", "Write null = true beside them.")
-        values = (*values, None) if null else values
-        edges = self._at(f"{at}edges", lambda: read_edges(found.get("edges", []), kind))
-        auto = found.get("bounds") == AUTO
-        zone = self._text(found["zone"], f"{at}zone") if "zone" in found else None
-        return self._at(
-            f"columns.{name}",
-            lambda: Field(name, kind, bounds, totals, values, edges, auto=auto, zone=zone, span=span),
-        )
+        for key, what, value in (("other", "OTHER", OTHER.value), ("null", "NULL", None)):
+            if (more := found.get(key, False)) not in (False, True) or (more and not values):
+                rule = f"says whether {what} is one of the `values`"
+                self._fail(f"{at}{key}", rule, f"Write {key} = true beside them.")
+            values = (*values, value) if more else values
+        facts: dict[str, Any] = {"auto": found.get("bounds") == AUTO, "other": found.get("other", False), "span": span}
+        facts["edges"] = self._at(f"{at}edges", lambda: read_edges(found.get("edges", []), kind))
+        facts["zone"] = self._text(found["zone"], f"{at}zone") if "zone" in found else None
+        return self._at(f"columns.{name}", lambda: Field(name, kind, bounds, totals, values, **facts))
 
     def _limit(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
         return self._at(f"{at}{key}", lambda: read_limit(found.get(key), key))
@@ -385,6 +384,8 @@ def read_edges(edges: object, kind: Type) -> tuple[Value, ...]:
 
 def _value(value: object, kind: Type) -> Value:
     match value, kind:
+        case Other(), _:
+            return str(value.value)
         case None, _:
             return None  # rows without a value form their own group
         case bool(), Type.BOOLEAN:

@@ -94,7 +94,8 @@ def rows_facts(table: Table) -> Facts:
     """The rows of a table: its data, or how they are derived from other tables."""
     match table.source:
         case None:
-            return ("table", table.name, table.version, table.unit)
+            others = [(field.name, *map(value_facts, field.values)) for field in table.fields if field.other]
+            return (*("table", table.name, table.version, table.unit), *others)
         case Joined(left=left, right=right, on=on, by_unit=by_unit, outer=outer, right_where=where):
             pairs = tuple((_inner(a, left), _inner(b, right)) for a, b in on)
             return ("joined", rows_facts(left), rows_facts(right), pairs, by_unit, outer, _inner(where, right))

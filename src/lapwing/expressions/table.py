@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # the range of the engine's integers
 
+
+class Other(Enum):
+    """Stands in a list of values for all other ones, which are one key: the text OTHER."""
+
+    OTHER = "OTHER"
+
+
+OTHER = Other.OTHER
 UNIT_ID = "lw_unit_id"
 """The column of every engine table with the unit as stored, so that no cast merges two units."""
 
@@ -54,6 +62,8 @@ class Field:
     """The default edges of a histogram over this column."""
     auto: bool = field(default=False, repr=False)
     """True if the first question that needs bounds searches for them privately, for a share of its price."""
+    other: bool = field(default=False, repr=False)
+    """True if a text that is not declared is read as OTHER, the last of `values` but for NULL."""
     zone: str | None = field(default=None, repr=False)
     """The time zone of its timestamps: UTC, or the one whose local times they are; None if that is not known."""
     span: Span | None = field(default=None, repr=False)
@@ -67,6 +77,8 @@ class Field:
         if self.zone is not None and self.zone not in zone_names().values():
             known = nearest(self.zone, zone_names().values())
             raise Misconfigured(f"`{self.name}.zone` is `{self.zone}`, which is no time zone. {known}")
+        if self.other and (self.type is not Type.TEXT or len(set(self.values) - {None}) < 2):
+            raise Misconfigured(f"`{self.name}` cannot have OTHER: only text with `values` can. Leave it out.")
         if self.auto and (self.bounds is not None or not self.type.is_number):
             raise Misconfigured(
                 f'`{self.name}.bounds` is "auto", only for numbers without other bounds. Remove one of the two.'

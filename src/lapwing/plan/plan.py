@@ -113,11 +113,12 @@ class Outline:
         if self.domain is None:
             return []
         used = [part.name for key in self.question.keys for part in walk(key) if isinstance(part, Column)]
-        named = dict.fromkeys(name for name in used if self.table.field(name).values)
-        said = [f"Rows whose `{name}` is not a declared value are not counted." for name in named]
-        spans = {name: self.table.field(name).span for name in used}
+        fields = [self.table.field(name) for name in dict.fromkeys(used)]
+        lost = [f for f in fields if f.values and not (f.other and None in f.values)]
+        what = ((f.name, "NULL" if f.other else "not a declared value") for f in lost)
+        said = [f"Rows whose `{name}` is {value} are not counted." for name, value in what]
         keys = "Keys are those of `{}` in {}; rows with other keys are not counted."
-        return said + [keys.format(name, span) for name, span in spans.items() if span is not None]
+        return said + [keys.format(f.name, f.span) for f in fields if f.span is not None]
 
     @cached_property
     def identity(self) -> Identity:

@@ -17,6 +17,13 @@ Proof:      the public side is grouped by its compared values, so no two of its 
             it, so to each other, so they are one row.
 This does not rest on `Table.keys`, by which a join that needs it is refused (sql/joins.py).
 Checked by: tests/sql/test_joined_types.py
+
+A stored text that is not declared is read as OTHER, if its column says so.
+
+Guarantee:  sensitivities, prices and keys are those of a stored column with the declared value OTHER beside its own.
+Proof:      each stored row becomes one row of the same unit, a function of that row and of declared values alone, below
+            everything else that reads it. So a unit has as many rows as before, and no key follows from the data.
+Checked by: tests/engines/test_other_values.py
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from hashlib import sha256
 
 from sqlglot import exp
 
@@ -32,11 +40,11 @@ from lapwing.errors import Bug
 from lapwing.expressions.aggregate import Aggregate
 from lapwing.expressions.derived import Derived, Joined, PerUnit, Selected, United, per_unit_kind
 from lapwing.expressions.expression import Column, Expression, Key, Slot
-from lapwing.expressions.forms import ExactSum, FirstOf, Least, Minus, Plus, Quotient, RoundTo, Times, Wide
+from lapwing.expressions.forms import ExactSum, FirstOf, Least, Listed, Minus, Plus, Quotient, RoundTo, Times, Wide
 from lapwing.expressions.operators.base import cast, common, let, number
 from lapwing.expressions.operators.base import where as if_met
 from lapwing.expressions.operators.table import bounds_of
-from lapwing.expressions.table import UNIT_ID, Table
+from lapwing.expressions.table import OTHER, UNIT_ID, Table
 from lapwing.expressions.to_sqlglot import Leaf, between, emit, real, typed, value
 from lapwing.expressions.types import Interval, Type
 
@@ -145,9 +153,25 @@ _FINEST = -900  # the exponent of the finest step, so that a step and its invers
 
 def from_node(table: Table, alias: str) -> exp.Expression:
     """What to select the rows of a table from, known by this name."""
-    if table.source is None:
+    if table.source is None and not any(field.other for field in table.fields):
         return exp.table_(table.name, alias=alias, quoted=True)
-    return exp.Subquery(this=_query(table, table.source), alias=_alias(alias))
+    query = _with_others(table) if table.source is None else _query(table, table.source)
+    return exp.Subquery(this=query, alias=_alias(alias))
+
+
+def _with_others(table: Table) -> exp.Select:
+    """The stored rows, with OTHER in place of every text that is not declared."""
+    names = [*(field.name for field in table.fields), *([] if table.unit is None else [UNIT_ID])]
+    columns = {name: exp.column(name, table=_INNER, quoted=True) for name in names}
+    for field in table.fields:
+        if field.other:
+            known = tuple(dict.fromkeys((*field.values, None)))
+            place = sha256(repr(known).encode()).hexdigest()[:16]
+            kept = Listed(this=columns[field.name].copy(), values=known, kind=field.type, place=place)
+            other = exp.Literal.string(OTHER.value)
+            columns[field.name] = exp.Case(ifs=[exp.If(this=kept, true=columns[field.name])], default=other)
+    query = exp.Select(expressions=[aliased(node, name) for name, node in columns.items()])
+    return query.from_(exp.table_(table.name, alias=_INNER, quoted=True), copy=False)
 
 
 def _query(table: Table, source: Derived) -> exp.Query:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from typing import Any, NoReturn
 
 from lapwing.errors import BudgetExceeded, Misconfigured
@@ -153,6 +154,12 @@ class Statement:
             left = f"one more question may cost up to epsilon = {at_least_text(most)}"
         spent = f"Spent {share_text(self.spent.amount / self.total.amount)} of the budget; {left}."
         return "\n".join(filter(None, [spent, self.note, self.budget.weakness]))
+
+    def _repr_html_(self) -> str:
+        share = f"{float(self.spent.amount / self.total.amount):.1%}"
+        bar = f'<div style="width:{share};height:0.7em;background:currentColor;opacity:0.6"></div>'
+        words = "<br>".join(map(escape, str(self).split("\n")))
+        return f'<div style="max-width:24em;border:1px solid currentColor;border-radius:3px">{bar}</div><p>{words}</p>'
 
     def explain(self) -> str:
         """Exact amounts, and what the whole budget promises one person."""

@@ -25,6 +25,7 @@ from lapwing.terms import (
     BatchTerms,
     DistributionTerms,
     MarginalsTerms,
+    Params,
     QuestionTerms,
     Within,
     types_of,
@@ -45,6 +46,7 @@ DecimalNumber = Annotated[Decimal, BeforeValidator(_written), Field(allow_inf_na
 """A number, or its decimal text: 0.1 and "0.1" are the same."""
 WholeNumber = Annotated[int, Field(strict=True, ge=1, le=10**15)]
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+Constant = bool | int | float | str | None
 Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
 
 
@@ -58,6 +60,7 @@ _TYPES: dict[Any, Any] = {
     int | Mapping[str, int] | None: WholeNumber | dict[ColumnName, WholeNumber] | None,
     bool: Annotated[bool, Field(strict=True)],
     str | None: Text | None,
+    Params | None: dict[ColumnName, Constant] | list[Constant] | None,
 }
 """How a term of this type is written in JSON; other types are written as they are."""
 _B = TypeVar("_B", bound="_Body")

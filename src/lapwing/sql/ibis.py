@@ -18,7 +18,7 @@ from lapwing.expressions.refusal import refuse
 from lapwing.expressions.table import Catalog, Table
 from lapwing.expressions.types import Type
 from lapwing.plan.question import Question
-from lapwing.sql.parse import MOST_PARTS
+from lapwing.sql.parse import MOST_PARTS, Sql
 from lapwing.sql.refusals import DIALECT, text_of
 from lapwing.sql.split import read_sql
 
@@ -51,9 +51,9 @@ def read_ibis(expression: Any, catalog: Catalog, today: date | None = None) -> Q
     return read_sql(as_sql(expression), catalog, today)
 
 
-def as_sql(question: Any) -> str:
+def as_sql(question: Any) -> Sql:
     """The text of a question in SQL or as an Ibis expression; raises Refused if it is neither."""
-    if isinstance(question, str):
+    if isinstance(question, Sql):
         return question
     if type(question).__module__.partition(".")[0] != "ibis" or not callable(getattr(question, "as_table", None)):
         refuse("not-a-question", "the question", "it is neither SQL text nor an Ibis expression.", _BUILD)

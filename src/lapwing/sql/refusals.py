@@ -112,8 +112,8 @@ NODES: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Star: ("the rows themselves are private.", "Ask for COUNT(*) or AVG(column)."),
     exp.Array: ("brackets make a list.", 'Write names in double quotes: "my column".'),
     exp.Bracket: ("lists have no columns here.", "Use SUBSTRING(s, 1, 3) for a part of a text."),
-    exp.Placeholder: ("parameters are not supported.", "Write the constant itself."),
-    exp.Parameter: ("parameters are not supported.", "Write the constant itself."),
+    exp.Placeholder: ("it has no value.", 'Write the constant itself, or pass its value: params={"age": 40}.'),
+    exp.Parameter: ("it has no value.", 'Write the constant itself, or pass its value: params={"age": 40}.'),
     exp.Tuple: ("row values are not supported.", "Compare column by column."),
     exp.Collate: (
         "collations are not supported; characters are compared.",

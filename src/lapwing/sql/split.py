@@ -29,7 +29,7 @@ from lapwing.sql.date_parts import settle_today
 from lapwing.sql.derive import unite
 from lapwing.sql.from_clause import Names, only_select, refuse_released
 from lapwing.sql.nodes import SqlNode, is_semi_join, names_of
-from lapwing.sql.parse import parse
+from lapwing.sql.parse import Sql, parse
 from lapwing.sql.parts import Above, Parts
 from lapwing.sql.post_clauses import OverRows, has_aggregate, offset_of
 from lapwing.sql.post_released import OverReleased
@@ -45,18 +45,18 @@ NOT_ONE = (
 )
 
 
-def read_sql(text: str, catalog: Catalog, today: date | None = None) -> Question:
+def read_sql(text: Sql, catalog: Catalog, today: date | None = None) -> Question:
     """The one question that a SELECT asks; raises Refused. Free, and reads no data. CURRENT_DATE is `today`."""
     found = StatementReader(catalog).read(text, today)
     return found if isinstance(found, Question) else refuse("released-numbers", *NOT_ONE)
 
 
-def read_statement(text: str, catalog: Catalog, today: date | None = None) -> SplitStatement:
+def read_statement(text: Sql, catalog: Catalog, today: date | None = None) -> SplitStatement:
     """The questions of a statement, and the steps above them; raises Refused. Free, and reads no data."""
     return StatementReader(catalog).read_statement(text, today)
 
 
-def read_query(catalog: Catalog, text: str, today: date | None) -> Question | SplitStatement | None:
+def read_query(catalog: Catalog, text: Sql, today: date | None) -> Question | SplitStatement | None:
     """One question, or a statement of several. None if it is refused below the release, where the planner of questions
     knows what could be found; raises Refused above it."""
     statement = StatementReader(catalog)
@@ -80,7 +80,7 @@ class StatementReader:
         self._queries: dict[int, tuple[exp.Expr, Relation | Above]] = {}
         """The queries that were read, by their nodes, which this keeps alive."""
 
-    def read(self, text: str, today: date | None = None) -> Question | SplitStatement:
+    def read(self, text: Sql, today: date | None = None) -> Question | SplitStatement:
         """One question, or several and the steps above them; raises Refused."""
         try:
             relation, notes = self._top(text, today)
@@ -91,7 +91,7 @@ class StatementReader:
         except RecursionError:
             refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
-    def read_statement(self, text: str, today: date | None = None) -> SplitStatement:
+    def read_statement(self, text: Sql, today: date | None = None) -> SplitStatement:
         """The same, with an ordinary question as a statement of one part."""
         try:
             relation, notes = self._top(text, today)
@@ -101,7 +101,7 @@ class StatementReader:
         except RecursionError:
             refuse("too-large", "the question", "it is nested too deeply.", "Use fewer levels of nesting.")
 
-    def _top(self, text: str, today: date | None) -> tuple[Relation | Above, tuple[str, ...]]:
+    def _top(self, text: Sql, today: date | None) -> tuple[Relation | Above, tuple[str, ...]]:
         """What the text stands for, and a note if it stands for something else on another day."""
         node = parse(text)
         settled = node if today is None else settle_today(node, today)
