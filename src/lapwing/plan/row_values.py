@@ -162,7 +162,7 @@ def from_node(table: Table, alias: str) -> exp.Expression:
 def _with_others(table: Table) -> exp.Select:
     """The stored rows, with OTHER in place of every text that is not declared."""
     names = [*(field.name for field in table.fields), *([] if table.unit is None else [UNIT_ID])]
-    columns = {name: exp.column(name, table=_INNER, quoted=True) for name in names}
+    columns: dict[str, exp.Expression] = {name: exp.column(name, table=_INNER, quoted=True) for name in names}
     for field in table.fields:
         if field.other:
             known = tuple(dict.fromkeys((*field.values, None)))
