@@ -171,12 +171,15 @@ class Table:
     """True if every row is its own unit."""
     row_limit: int | None = field(init=False, compare=False, repr=False)
     """How many rows one unit can add to one group."""
+    has_other: bool = field(init=False, compare=False, repr=False)
+    """Whether some column reads undeclared texts as OTHER."""
     _named: Mapping[str, Field] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
         object.__setattr__(self, "by_row", self.unit is None)
         object.__setattr__(self, "row_limit", 1 if self.unit is None else self.rows_per_unit)
+        object.__setattr__(self, "has_other", any([f.other for f in self.fields]))
         object.__setattr__(self, "_named", {f.name.lower(): f for f in self.fields})
         for limit, declared in ((Limit.ROWS, self.rows_per_unit), (Limit.GROUPS, self.groups_per_unit)):
             if limit in self.auto and declared is not None:

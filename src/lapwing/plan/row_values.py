@@ -153,7 +153,7 @@ _FINEST = -900  # the exponent of the finest step, so that a step and its invers
 
 def from_node(table: Table, alias: str) -> exp.Expression:
     """What to select the rows of a table from, known by this name."""
-    if table.source is None and not any(field.other for field in table.fields):
+    if table.source is None and not table.has_other:
         return exp.table_(table.name, alias=alias, quoted=True)
     query = _with_others(table) if table.source is None else _query(table, table.source)
     return exp.Subquery(this=query, alias=_alias(alias))
