@@ -179,7 +179,7 @@ class Table:
         names = [f.name for f in self.fields]
         object.__setattr__(self, "by_row", self.unit is None)
         object.__setattr__(self, "row_limit", 1 if self.unit is None else self.rows_per_unit)
-        object.__setattr__(self, "has_other", any([f.other for f in self.fields]))
+        object.__setattr__(self, "has_other", any(f.other for f in self.fields))
         object.__setattr__(self, "_named", {f.name.lower(): f for f in self.fields})
         for limit, declared in ((Limit.ROWS, self.rows_per_unit), (Limit.GROUPS, self.groups_per_unit)):
             if limit in self.auto and declared is not None:
