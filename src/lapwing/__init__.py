@@ -21,8 +21,7 @@ from lapwing.errors import (
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "OTHER",
+__all__ = [  # noqa: RUF022 (in the order of dir)
     "AboveThreshold",
     "Budget",
     "BudgetExceeded",
@@ -38,6 +37,7 @@ __all__ = [
     "LedgerFailed",
     "Misconfigured",
     "NoisyMax",
+    "OTHER",
     "RandomizedResponse",
     "Refused",
     "Release",

@@ -189,7 +189,7 @@ def test_budget_is_in_plain_words_with_odds(run: Any) -> None:
     run("ask", BY_SEX, "-e", "0.25")
     assert run("budget").out == "Spent 25% of the budget; one more question may cost up to epsilon = 0.75.\n"
     words = run("budget", "--explain").out
-    for part in ("Spent: epsilon = 0.25 of epsilon = 1.", "Left: epsilon = 0.75", "the odds", "50 %", "73.11 %"):
+    for part in ("Spent: epsilon = 0.25 of epsilon = 1.", "Left: epsilon = 0.75", "the odds", "50%", "73.11%"):
         assert part in words
     found = run("budget", "--json").json
     assert (found["spent"]["epsilon"], found["total"]["epsilon"], found["share_spent"]) == (0.25, 1.0, 0.25)

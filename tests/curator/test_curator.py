@@ -331,7 +331,7 @@ def test_unknown_data_are_named() -> None:
     with pytest.raises(Misconfigured, match="unknown type"):
         open_data({"a": 1}, unit=None, budget=Budget(epsilon=1))
     with pytest.raises(Misconfigured, match="unsupported extension"):
-        open_data("data.xlsx", unit=None, budget=Budget(epsilon=1))
+        open_data("data.sav", unit=None, budget=Budget(epsilon=1))
     with pytest.raises(Misconfigured, match="cannot be"):
         open_data("nowhere.parquet", unit=None, budget=Budget(epsilon=1))
 

@@ -32,7 +32,7 @@ def test_odds_are_painted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     """lecture:L7 posterior odds for a prior and an eps, with a picture."""
     _, picture = painted("odds", tmp_path)
     assert picture.stat().st_size > 20_000
-    assert "between 26.89 % and 73.11 % after" in capsys.readouterr().out
+    assert "becomes 26.89% to 73.11%" in capsys.readouterr().out
 
 
 def test_local_sensitivity_is_painted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -229,7 +229,7 @@ def test_facts_about_the_data_are_the_same_with_and_without_a_person() -> None:
 
 
 PREVIEWS = {"preview", "preview_batch", "preview_distribution", "preview_marginals"}
-FREE = {*PREVIEWS, "preview_request", "table", "close", "catalog", "budget", "ledger", "describe", "dummy"}
+FREE = {*PREVIEWS, "preview_request", "table", "close", "catalog", "budget", "ledger", "describe", "dummy", "address"}
 PAID = {"sql", "ask", "answer", "steps", "watch", "batch", "distribution", "marginals"}
 
 

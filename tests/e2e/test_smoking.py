@@ -49,5 +49,5 @@ def test_record_of_bob_is_protected(example: dict[str, Any]) -> None:
 def test_example_prints_its_story(example: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     example["main"]()
     story = capsys.readouterr().out
-    for figure in ("a risk of 4.5%", "Study without Bob", "gives him 15%", "between 47.5 % and 52.5 %"):
+    for figure in ("a risk of 4.5%", "Study without Bob", "gives him 15%", "becomes 47.5% to 52.5%"):
         assert figure in story

@@ -275,10 +275,12 @@ def unknown_keys(question: Question) -> tuple[Code, str, str, str, str]:
     key = next(key for key, values in zip(question.keys, public, strict=True) if values is None)
     names = " and ".join(dict.fromkeys(f"`{part.name}`" for part in walk(key) if isinstance(part, Column)))
     rewrite, undeclared = "Use a budget with a delta, which selects them", f"values for {names}"
+    clip = (
+        "" if isinstance(key, Column) or key.type is not Type.INTEGER else "Clip it to a range: CLIP(..., low, high). "
+    )
     if advice := _bounds_advice(key, question):
         rewrite, undeclared = f"{advice}; or a budget with a delta selects them.", ""
-    elif not isinstance(key, Column) and key.type is Type.INTEGER:
-        rewrite = f"Clip it to a range: CLIP(..., low, high). {rewrite}"
+    rewrite = f"{clip}{rewrite}"
     return (
         "keys-not-public",
         f"GROUP BY {names if isinstance(key, Column) else 'an expression'}",
