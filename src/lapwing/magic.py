@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from lapwing.errors import Misconfigured
-from lapwing.terms import TERMS, PreviewTerms, names_of, read_term, types_of
+from lapwing.terms import TERMS, PreviewTerms, names_of, read_term, takes_bounds, types_of
 
 _WAYS = ("sql", "preview", "describe", "dummy")
 """What a variable must be able to do to be asked."""
@@ -92,7 +92,7 @@ def _add_term(parser: argparse.ArgumentParser, name: str, written: Any) -> None:
     kind: dict[str, Any] = {"metavar": "X", "type": _reader(written)}
     if written is bool:
         kind = {"action": "store_const", "const": not term.default}
-    elif name in ("bounds", "limits"):
+    elif name == "limits":
         kind = {"choices": ["auto"]}
     parser.add_argument(flag, dest=name, default=argparse.SUPPRESS, help=term.option_help.replace("%", "%%"), **kind)
 
@@ -102,7 +102,8 @@ def _reader(written: Any) -> Callable[[str], Any]:
         try:
             return int(text) if written == int | None else read_term(written, text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+            wanted = "such as cost=0:500" if takes_bounds(written) else "a number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
 
     return read
 

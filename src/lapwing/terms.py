@@ -25,6 +25,8 @@ STEWARD = "steward"
 SEARCH_SHARE = 0.35
 """The share of the price for all searches together, unless it is named."""
 
+Bounds = Mapping[str, Sequence[Number]]
+"""The lower and the upper bound of columns, by name."""
 Within = Number | Mapping[str, Number]
 """A half-width for every number of the answer, or one for each by its name."""
 
@@ -63,7 +65,9 @@ TERMS: Mapping[str, TermInfo] = {
         ("--no-intervals",),
         "Return quantiles without intervals, with less error at the same price.",
     ),
-    "bounds": TermInfo('"auto" finds missing column bounds privately.'),
+    "rows": TermInfo("At most how many rows of a unit count in a group, in place of rows_per_unit."),
+    "groups": TermInfo("In at most how many groups a unit counts, in place of groups_per_unit."),
+    "bounds": TermInfo('Bounds of columns, such as cost=0:500; "auto" finds missing ones privately.'),
     "limits": TermInfo('"auto" finds limits per unit privately.'),
     "find_share": TermInfo("The share of the price spent on finding bounds and limits.", SEARCH_SHARE),
     "check": TermInfo("The share of the price that tells how much limits cut; 0 for none."),
@@ -77,6 +81,8 @@ TERMS: Mapping[str, TermInfo] = {
 
 
 class _Priced(TypedDict, total=False):
+    rows: int | None
+    groups: int | None
     epsilon: Number | None
     share: Number | None
     confidence: Number | None
@@ -106,7 +112,7 @@ class PreviewTerms(_Priced, _Again, _Selecting, total=False):
     within: Within | None
     assume_rows: int | None
     intervals: bool
-    bounds: Literal["auto"] | None
+    bounds: Literal["auto"] | Bounds | None
     limits: Literal["auto"] | None
     find_share: Number
 
@@ -129,6 +135,7 @@ class BatchTerms(_Priced, _Again, _Selecting, total=False):
     """Of several questions, and of their preview."""
 
     weights: Sequence[Number] | Mapping[str, Number] | None
+    bounds: Bounds | None
 
 
 class AskBatchTerms(BatchTerms, _Paid, total=False):
@@ -142,6 +149,7 @@ class RemoteBatchTerms(BatchTerms, _Keyed, total=False):
 class _Cells(_Priced, total=False):
     table: str | None
     where: str | None
+    bounds: Bounds | None
 
 
 class PreviewDistributionTerms(_Cells, total=False):
@@ -227,11 +235,23 @@ def read_decimal(text: str) -> Decimal:
         raise ValueError(f"{text!r} is not a number") from None
 
 
+def takes_bounds(kind: Any) -> bool:
+    """Whether a term of this type takes bounds by column."""
+    return kind in (Bounds | None, Literal["auto"] | Bounds | None)
+
+
 def read_term(kind: Any, text: str) -> Any:
     """The value of a term of this type that was written as text; raises ValueError."""
+    if takes_bounds(kind) and text != "auto":
+        return {name.strip(): _ends(ends) for name, _, ends in (part.rpartition("=") for part in text.split(","))}
     if kind == Within | None and "=" in text:
         pairs = [part.partition("=") for part in text.split(",")]
         return {name.strip(): read_decimal(value.strip()) for name, _, value in pairs}
     if kind in (Within | None, Number | None, Number):
         return read_decimal(text)
     return text
+
+
+def _ends(text: str) -> tuple[Decimal, Decimal]:
+    low, _, high = text.partition(":")
+    return read_decimal(low.strip()), read_decimal(high.strip())

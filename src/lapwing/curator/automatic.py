@@ -8,7 +8,7 @@ joins, plans and stored answers need no rule of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -21,7 +21,7 @@ from lapwing.expressions.types import Interval
 from lapwing.numbers import Number, inside_unit
 from lapwing.plan.bounds_search import BoundsOf, LimitOf, SearchResult, Target
 from lapwing.plan.plan import make_outline
-from lapwing.plan.question import Question
+from lapwing.plan.question import Question, with_limits
 from lapwing.sql.relation import substitute
 from lapwing.terms import SEARCH_SHARE
 
@@ -50,11 +50,12 @@ NOTHING = Automatic()
 def read_automatic(bounds: Any, limits: Any, find_share: Number) -> Automatic:
     if bounds is limits is None and find_share is SEARCH_SHARE:
         return NOTHING
-    for name, word in (("bounds", bounds), ("limits", limits)):
+    for name, word, numbers in (
+        ("bounds", bounds, 'bounds={"cost": (0, 500)}'),
+        ("limits", limits, "rows=20, groups=3"),
+    ):
         if word is not None and not (isinstance(word, str) and word == AUTO):
-            raise Misconfigured(
-                f'`{name}` must be "auto" here; what is known is declared by the steward. Leave it out.'
-            )
+            raise Misconfigured(f'`{name}` must be "auto" here. Numbers are written {numbers}. Nothing was charged.')
     return Automatic(bounds is not None, limits is not None, inside_unit(find_share, "find_share"))
 
 
@@ -162,12 +163,12 @@ def _candidates(catalog: Catalog, automatic: Automatic) -> tuple[BoundsOf, ...]:
 def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
     """The limits that must be found: of rows if there is no other way, of groups if a unit may be in several."""
     wanted = _open_limits(question.table, automatic)
-    outline = make_outline(_with_limits(question, dict.fromkeys(wanted, 1)))
+    outline = make_outline(with_limits(question, dict.fromkeys(wanted, 1)))
     if outline.is_declared:
         return ()
     needed = []
     others: dict[Limit, int] = {limit: 1 for limit in wanted if limit is not Limit.ROWS}
-    if Limit.ROWS in wanted and is_refused(_with_limits(question, others)):
+    if Limit.ROWS in wanted and is_refused(with_limits(question, others)):
         needed.append(Limit.ROWS)
     chosen = any(kind.chosen_groups for kind in outline.kinds)
     if Limit.GROUPS in wanted and outline.group_count != 1 and not chosen:
@@ -201,7 +202,7 @@ def _is_read(read: QuestionReader, catalog: Catalog, columns: Sequence[BoundsOf]
 
 def _least(question: Question, automatic: Automatic) -> Question:
     """The question with the least limits that may be found."""
-    return _with_limits(question, dict.fromkeys(_open_limits(question.table, automatic), 1))
+    return with_limits(question, dict.fromkeys(_open_limits(question.table, automatic), 1))
 
 
 def _declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> Catalog:
@@ -217,13 +218,6 @@ def _declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> 
         return replace(table, fields=tuple(fields))
 
     return Catalog(tuple(declared(table) if not table.public else table for table in catalog.tables))
-
-
-def _with_limits(question: Question, limits: Mapping[Limit, int]) -> Question:
-    """The question with these limits declared for the rows that it aggregates."""
-    table = question.table
-    rows, groups = limits.get(Limit.ROWS, table.rows_per_unit), limits.get(Limit.GROUPS, table.groups_per_unit)
-    return replace(question, table=replace(table, rows_per_unit=rows, groups_per_unit=groups, auto=frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +244,14 @@ def survey(
         bounds.append((column, column.widest if one is None or one.is_nothing else column.interval(*one.powers)))
         _sort(column, one, found, missing)
     question = read(_declaring(catalog, bounds)) if bounds else read(catalog)
-    least = make_outline(_with_limits(question, dict.fromkeys(needs.limits, 1)))
+    least = make_outline(with_limits(question, dict.fromkeys(needs.limits, 1)))
     limits = {}
     for limit in needs.limits:
         target = LimitOf(question, least.domain, limit)
         one = known(target)
         limits[limit] = 1 if one is None or one.is_nothing else target.most(*one.powers)
         _sort(target, one, found, missing)
-    return Overview(_with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
+    return Overview(with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
 
 
 def _sort(target: Target, one: SearchResult | None, found: list[SearchResult], missing: list[Target]) -> None:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from lapwing.curator.automatic import AUTO
-from lapwing.curator.settings import read_auto_limits, read_edges, read_interval, read_limit, read_type, read_values
+from lapwing.curator.chosen_limits import read_interval
+from lapwing.curator.settings import read_auto_limits, read_edges, read_limit, read_type, read_values
 from lapwing.engines.backends import stored_types
 from lapwing.engines.engine import StoredTypes
 from lapwing.engines.source import Csv, Frame, LocalSource, Source
@@ -29,12 +30,12 @@ from lapwing.expressions.refusal import nearest
 from lapwing.expressions.table import Field, Table, unit_advice
 from lapwing.expressions.types import Type, type_of
 from lapwing.ledger import Ledger
-from lapwing.numbers import inside_unit, shown
+from lapwing.numbers import count, inside_unit, shown
 
 GUESS = "guess"
 """Written in place of types that are read off a CSV file."""
 
-COLUMN_FACTS = ("bounds", "unit_bounds", "values", "edges", "zones", "types")
+COLUMN_FACTS = ("bounds", "unit_bounds", "widest", "values", "edges", "zones", "types")
 """What is declared by column."""
 
 
@@ -45,9 +46,12 @@ class TableFacts:
     unit: Any
     rows_per_unit: Any
     groups_per_unit: Any
+    most_rows: Any
+    most_groups: Any
     version: Any
     bounds: Any
     unit_bounds: Any
+    widest: Any
     values: Any
     edges: Any
     zones: Any
@@ -85,9 +89,11 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
         rows_per_unit=read_limit(facts.rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(facts.groups_per_unit, "groups_per_unit"),
         auto=read_auto_limits(limits),
+        most_rows=None if facts.most_rows is None else count(facts.most_rows, "most_rows"),
+        most_groups=None if facts.most_groups is None else count(facts.most_groups, "most_groups"),
         version="1" if facts.version is None else _text(facts.version, "version"),
         confidence=inside_unit(confidence, "confidence"),
-    )
+    ).check_ceilings()
 
 
 def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, TableFacts]:
@@ -130,7 +136,7 @@ def _types(declared: Any, found: Mapping[str, Type]) -> Mapping[str, object] | s
 
 
 def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], zone: str | None) -> Field:
-    bounds, unit_bounds = declared["bounds"].get(column), declared["unit_bounds"].get(column)
+    bounds, unit_bounds, widest = (declared[what].get(column) for what in ("bounds", "unit_bounds", "widest"))
     auto = isinstance(bounds, str) and bounds == AUTO
     return Field(
         column,
@@ -140,6 +146,7 @@ def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], z
         read_values(declared["values"].get(column, ()), kind),
         read_edges(declared["edges"].get(column, ()), kind),
         auto=auto,
+        widest=None if widest is None else read_interval(widest),
         zone=zone,
     )
 

@@ -47,8 +47,11 @@ def open_data(
     table: str | Mapping[str, str] | None = None,
     rows_per_unit: int | str | Mapping[str, int | str | None] | None = None,
     groups_per_unit: int | str | Mapping[str, int | str | None] | None = None,
+    most_rows: int | Mapping[str, int | None] | None = None,
+    most_groups: int | Mapping[str, int | None] | None = None,
     bounds: Mapping[str, Any] | None = None,
     unit_bounds: Mapping[str, Any] | None = None,
+    widest: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
     edges: Mapping[str, Any] | None = None,
     zones: Mapping[str, Any] | None = None,
@@ -77,6 +80,7 @@ def open_data(
     types="guess" reads them off a CSV file, for you to review, when its ledger is first opened.
     `zones` names the time zone of timestamps, zones={"at": "UTC"}; columns with a time zone are read in UTC.
     `values` are publicly known groups; `edges` are those of histograms, GROUP BY BUCKET(age).
+    Questions may choose other limits and bounds; `most_rows`, `most_groups` and `widest` say how large at most.
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.
     Questions whose limits can cut something spend 5 % of their price on saying how much; check=0 turns that off.
@@ -91,7 +95,7 @@ def open_data(
     """
     given = {"unit": unit, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit, "version": version}
     given |= {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "zones": zones}
-    given |= {"types": types}
+    given |= {"types": types, "most_rows": most_rows, "most_groups": most_groups, "widest": widest}
     if isinstance(data, Mapping):
         sources = _several(data, name, table)
         facts = read_facts(sources, given)

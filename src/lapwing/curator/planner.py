@@ -23,6 +23,7 @@ from lapwing.answers.stored import decode_check
 from lapwing.answers.warnings import nothing_found
 from lapwing.curator.automatic import QuestionReader, is_refused, needs_of, words_needed
 from lapwing.curator.batch import BatchPlan, BatchRequest, merge, split_price
+from lapwing.curator.chosen_limits import DECLARED, ChosenLimits
 from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, read_check, require_one_price
 from lapwing.curator.purchase import PlannedCharge
 from lapwing.curator.request import QuestionRequest, Request, StatementPart, WorkloadRequest
@@ -168,46 +169,52 @@ class Planner:
 
     def __init__(self, catalog: Catalog, ledger: Ledger, *, check: Fraction) -> None:
         self._catalog, self._ledger, self._check = catalog, ledger, check
-        self._read_query = lru_cache(maxsize=REMEMBERED)(partial(read_query, catalog))
+        self._chosen = lru_cache(maxsize=REMEMBERED)(lambda chosen: chosen.declare(catalog) if chosen else catalog)
+        self._read_query = lru_cache(maxsize=REMEMBERED)(self._read_chosen)
         self._searches = any(table.auto or any(field.auto for field in table.fields) for table in catalog.tables)
         """Whether the steward lets bounds or limits be found."""
 
-    def read(self, question: Any, today: date | None = None) -> Question:
+    def _read_chosen(self, text: str, today: date | None, chosen: ChosenLimits) -> Question | SplitStatement | None:
+        read = read_query(self._chosen(chosen), text, today)
+        return chosen.limit_parts(read) if chosen and read is not None else read
+
+    def read(self, question: Any, today: date | None = None, chosen: ChosenLimits = DECLARED) -> Question:
         """The question in SQL or as an Ibis expression, or the part of a statement, asked on this date."""
         if isinstance(question, StatementPart):
-            parsed = self._read_query(question.text, today)
+            parsed = self._read_query(question.text, today, chosen)
             if isinstance(parsed, SplitStatement):
                 return parsed.parts[question.index]
-            return reader_of(question, today)(self._catalog)
-        text = question if isinstance(question, str) else as_sql(question)
-        parsed = self._read_query(text, today)
-        return parsed if isinstance(parsed, Question) else read_sql(text, self._catalog, today)
+        else:
+            question = question if isinstance(question, str) else as_sql(question)
+            parsed = self._read_query(question, today, chosen)
+        return parsed if isinstance(parsed, Question) else reader_of(question, today, chosen)(self._chosen(chosen))
 
-    def statement(self, question: Any, today: date | None) -> tuple[str, SplitStatement] | None:
+    def statement(self, question: Any, today: date | None, chosen: ChosenLimits) -> tuple[str, SplitStatement] | None:
         """The statement and its text, if the question is one and no ordinary question."""
         if isinstance(question, StatementPart):
             return None
         text = question if isinstance(question, str) else as_sql(question)
-        parsed = self._read_query(text, today)
+        parsed = self._read_query(text, today, chosen)
         return (text, parsed) if isinstance(parsed, SplitStatement) else None
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
         terms, budget = request.terms, self._ledger.budget
-        free = budget.capacity.zero
+        free, catalog = budget.capacity.zero, self._chosen(terms.chosen)
         if not isinstance(asked, QuestionRequest):
-            outline = asked.outline(self._catalog)
+            outline = asked.outline(catalog)
+            terms.chosen.check(outline.table)
             terms.price(budget)  # refused first if none is named, since no precision can be
             confidence = confidence_of(outline.table, terms.confidence)
             return PlannedRequest(*self._checked(outline, confidence, terms, terms, request), confidence, None, free)
         if not self._searches and not terms.automatic.bounds and not terms.automatic.limits:
             return self._plan_or_hint(asked.question, request, free)
-        read = reader_of(asked.question, request.today)
-        needs = needs_of(read, self._catalog, terms.automatic)
+        read = reader_of(asked.question, request.today, terms.chosen)
+        needs = needs_of(read, catalog, terms.automatic)
         if not needs.many:
             return self._plan_or_hint(asked.question, request, free)
         stored = partial(stored_results, self._ledger, request)
-        search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
+        search = Search(read, catalog, needs, budget=budget, terms=terms, stored=stored)
         return self.survey(search, request, free)
 
     def survey(self, search: Search, request: Request, charged: Cost) -> PlannedRequest:
@@ -228,7 +235,7 @@ class Planner:
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
-                questions.append(self.read(question, request.today))
+                questions.append(self.read(question, request.today, terms.chosen))
         confidences = [confidence_of(question.table, terms.confidence) for question in questions]
         terms.price(budget)  # refused first if none is named
         merged, items = merge(questions, asked, confidences)
@@ -297,7 +304,7 @@ class Planner:
         """The plan; a refusal says so if bounds or limits that can be found are all that is missing."""
         question, terms = None, request.terms
         try:
-            question = self.read(asked, request.today)
+            question = self.read(asked, request.today, terms.chosen)
             confidence = confidence_of(question.table, terms.confidence)
             outline = outline_on_terms(question, terms, confidence)
             priced = self._checked(outline, confidence, terms, terms, request)
@@ -306,13 +313,14 @@ class Planner:
             if error.code == "unbounded-groups" and question is not None and not self._ledger.budget.capacity.delta:
                 refuse(*unknown_keys(question))  # a limit on groups would not help: no delta selects them
             findable = question is None or is_refused(question)
-            hint = self._hint(reader_of(asked, request.today)) if findable else ""
+            read = reader_of(asked, request.today, terms.chosen)
+            hint = self._hint(read, self._chosen(terms.chosen)) if findable else ""
             refuse(error.code, error.part, error.why, f"{error.instead}{hint}")
 
-    def _hint(self, read: QuestionReader) -> str:
+    def _hint(self, read: QuestionReader, catalog: Catalog) -> str:
         """What finds all that is missing, if something does."""
         try:
-            words = words_needed(read, self._catalog)
+            words = words_needed(read, catalog)
         except Refused:
             return ""
         asked = " and ".join(f'{word}="auto"' for word in words)
@@ -322,15 +330,15 @@ class Planner:
         return self._ledger.remaining.delta
 
 
-def reader_of(question: Any, today: date | None) -> QuestionReader:
-    """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
+def reader_of(question: Any, today: date | None, chosen: ChosenLimits) -> QuestionReader:
+    """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares, which has the
+    chosen limits."""
     match question:
-        case str():
-            return partial(read_sql, question, today=today)
         case StatementPart(text=text, index=index):
-            return lambda catalog: read_statement(text, catalog, today).parts[index]
+            return lambda catalog: chosen.limit(read_statement(text, catalog, today).parts[index])
         case _:
-            return partial(read_sql, as_sql(question), today=today)
+            text = question if isinstance(question, str) else as_sql(question)
+            return lambda catalog: chosen.limit(read_sql(text, catalog, today))
 
 
 def confidence_of(table: Table, confidence: Number | None) -> Fraction:

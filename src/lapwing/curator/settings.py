@@ -9,12 +9,14 @@
     unit = "patient_id"            # or: unit = "row"
     rows_per_unit = 10
     groups_per_unit = 3
+    most_rows = 50                 # optional: the most that a question may choose with rows=; most_groups alike
 
     [tables.visits.columns]
     patient_id = { type = "text" }
     sex = { type = "text", values = ["F", "M"] }
     age = { type = "integer", edges = [0, 18, 65] }  # default edges of GROUP BY BUCKET(age)
     cost = { type = "real", bounds = [0, 5000] }     # or bounds = "auto", rows_per_unit = "auto": found privately
+    weight = { type = "real", bounds = [0, 200], widest = [0, 500] }  # the widest that a question may choose
 
     [public.regions]               # to join with; types and values are read from the file, and a CSV file holds text
     source = "regions.csv"
@@ -44,6 +46,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from lapwing.curator.automatic import AUTO
+from lapwing.curator.chosen_limits import read_interval
 from lapwing.curator.pricing import read_check
 from lapwing.engines.backends import local_source
 from lapwing.engines.public import read_public
@@ -67,9 +70,9 @@ _TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spa
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {"source", "table", "unit", "version", "rows_per_unit", "groups_per_unit", "confidence", "columns"}
-_TABLE |= {"schema", "answer_time"}
+_TABLE |= {"schema", "answer_time", "most_rows", "most_groups"}
 _PUBLIC = {"source", "table", "key", "types"}
-_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges", "zone"}
+_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "edges", "zone", "widest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,9 @@ class _Reader:
                 auto=read_auto_limits(found),
                 schema=self._text(found["schema"], f"{at}schema") if "schema" in found else None,
                 answer_time=self._answer_time(name, found) if "answer_time" in found else None,
-            ),
+                most_rows=self._ceiling(found, "most_rows", at),
+                most_groups=self._ceiling(found, "most_groups", at),
+            ).check_ceilings(),
         )
         return table, self._source(found, at)
 
@@ -239,7 +244,7 @@ class _Reader:
         at = f"columns.{name}."
         self._known(found, _COLUMN, at)
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
-        intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds")}
+        intervals = {key: self._interval(found, key, at) for key in ("bounds", "unit_bounds", "widest")}
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
         if (null := found.get("null", False)) not in (False, True) or (null and not values):
             self._fail(f"{at}null", "says whether NULL is one of the `values`", "Write null = true beside them.")
@@ -258,6 +263,9 @@ class _Reader:
 
     def _limit(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
         return self._at(f"{at}{key}", lambda: read_limit(found.get(key), key))
+
+    def _ceiling(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
+        return self._at(f"{at}{key}", lambda: count(found[key], key)) if key in found else None
 
     def _required(self, found: Mapping[str, Any], key: str, at: str) -> Any:
         if key not in found:
@@ -326,13 +334,6 @@ def read_auto_limits(found: Mapping[str, object]) -> frozenset[Limit]:
 
 def _is_auto(value: object) -> bool:
     return isinstance(value, str) and value == AUTO
-
-
-def read_interval(value: object) -> Interval:
-    """Two numbers, the lower first."""
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise Misconfigured("bounds must be two numbers, the lower first, for example [0, 100].")
-    return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))
 
 
 def read_values(values: object, kind: Type, name: str = "values", example: str = "['F', 'M']") -> tuple[Value, ...]:

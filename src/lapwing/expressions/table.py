@@ -54,6 +54,8 @@ class Field:
     """The default edges of a histogram over this column."""
     auto: bool = field(default=False, repr=False)
     """True if the first question that needs bounds searches for them privately, for a share of its price."""
+    widest: Interval | None = field(default=None, compare=False, repr=False)
+    """The widest bounds that a question may choose; None for any."""
     zone: str | None = field(default=None, repr=False)
     """The time zone of its timestamps: UTC, or the one whose local times they are; None if that is not known."""
 
@@ -151,6 +153,10 @@ class Table:
     """What questions may write before its name, besides main and public. A word, no fact about the rows."""
     dummy: bool = field(default=False, compare=False, repr=False)
     """True if its rows are made up, to try questions on. Every answer says so."""
+    most_rows: int | None = field(default=None, compare=False, repr=False)
+    """The largest limit of rows that a question may choose; None for any."""
+    most_groups: int | None = field(default=None, compare=False, repr=False)
+    """The same of groups."""
     answer_time: float | None = field(default=None, compare=False, repr=False)
     """Seconds in which a pass over its rows is usually done, if that is declared. No fact about the rows."""
     by_row: bool = field(init=False, compare=False, repr=False)
@@ -175,6 +181,25 @@ class Table:
             raise Misconfigured(
                 f"`unit` is `{self.unit}`, but `{self.name}` has no such column. {unit_advice(self.unit, names)}"
             )
+
+    def check_ceilings(self) -> Table:
+        """The table; raises Misconfigured if it declares more than questions may choose."""
+        for name, declared, most in (
+            (Limit.ROWS.value, self.rows_per_unit, self.most_rows),
+            (Limit.GROUPS.value, self.groups_per_unit, self.most_groups),
+        ):
+            if declared is not None and most is not None and declared > most:
+                raise Misconfigured(
+                    f"`{name}` is {declared}, and questions may choose at most {most}. Raise that, or lower `{name}`."
+                )
+        for column in self.fields:
+            if column.widest is not None and (not column.type.is_number or column.widest.low > column.widest.high):
+                raise Misconfigured(f"`{column.name}.widest` must be two numbers, the lower first, of a number column.")
+            if column.widest is not None and column.bounds is not None and not column.widest.holds(column.bounds):
+                raise Misconfigured(
+                    f"`{column.name}.bounds` is {column.bounds}, beyond `widest`, {column.widest}. Widen that one."
+                )
+        return self
 
     @property
     def bases(self) -> tuple[Table, ...]:
