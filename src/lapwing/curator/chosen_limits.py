@@ -20,7 +20,7 @@ from typing import Any
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest, refuse
 from lapwing.expressions.table import Catalog, Field, Limit, Table
-from lapwing.expressions.types import Interval
+from lapwing.expressions.types import Interval, text_of
 from lapwing.numbers import count, exact
 from lapwing.plan.postprocessed import SplitStatement
 from lapwing.plan.question import Question, with_limits
@@ -46,7 +46,7 @@ class ChosenLimits:
             table, field = _column(catalog, name)
             if field.widest is not None and not field.widest.holds(interval):
                 why = f"{interval} was chosen, and at most {field.widest} may be."
-                written = f"({float(field.widest.low):g}, {float(field.widest.high):g})"
+                written = f"({text_of(field.widest.low)}, {text_of(field.widest.high)})"
                 refuse("wrong-argument", f"the bounds of `{name}`", why, f'Write bounds={{"{name}": {written}}}.')
             chosen[table.name, field.name] = interval
         return Catalog(tuple(table if table.public else self._declared(table, chosen) for table in catalog.tables))
@@ -134,7 +134,9 @@ def _column(catalog: Catalog, name: str) -> tuple[Table, Field]:
     ]
     part = f"the bounds of `{name}`"
     if not found:
-        known = nearest(name, (field.name for _, field in pairs if field.type.is_number))
+        known = nearest(
+            name, (field.name for table, field in pairs if field.type.is_number and field.name != table.unit)
+        )
         refuse("unknown-column", part, "no private table has such a column.", known)
     table, field = found[0]
     if len(found) > 1:

@@ -11,6 +11,7 @@ from typing import Any
 
 from lapwing.answers.answer import describe
 from lapwing.answers.columns import half_width
+from lapwing.answers.limit_advice import LimitCosts, limit_costs
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.warnings import cut_note, left_out, useless
 from lapwing.curator.pricing import Terms, price_words
@@ -113,6 +114,7 @@ class Preview(PricePreview):
             "null_because": self.nothing or None,
             "notes": [] if self.missing or self.nothing else self.notes(),
             "check": None if self.check is None else str(self.check),
+            "limits": self._limit_facts(),
         }
 
     def lines(self) -> list[str]:
@@ -139,7 +141,8 @@ class Preview(PricePreview):
     def brief(self) -> list[str]:
         """The error of each number, which keys are shown, and what is known to be cut or useless."""
         cut = "" if self.checked is None else cut_note(self.plan.question, self.checked, self.confidence)
-        return [*self._short_numbers(), *self._named(), *self._shown_keys(), *(self._refused() or filter(None, [cut]))]
+        last = self._refused() or [*self._advice(), *filter(None, [cut])]
+        return [*self._short_numbers(), *self._named(), *self._shown_keys(), *last]
 
     def _refused(self) -> list[str]:
         lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
@@ -189,8 +192,35 @@ class Preview(PricePreview):
         return [price, *self._epsilon(), *known, *self._first()]
 
     def accuracy(self) -> list[str]:
-        """How good each number is, and which keys are shown."""
-        return [*self._numbers(), *self._named(), *self._keys()]
+        """How good each number is, with which limits it would be better, and which keys are shown."""
+        return [*self._numbers(), *self._named(), *self._by_limits(), *self._advice(), *self._keys()]
+
+    @property
+    def _limit_costs(self) -> LimitCosts:
+        if self.stored or self.missing or self.nothing or self.plan.outline.is_declared:
+            return LimitCosts()
+        return limit_costs(self.plan, self.confidence, self.assume_rows or ASSUMED[1])
+
+    def _by_limits(self) -> list[str]:
+        costs = self._limit_costs
+        groups = ", ".join(f"{limit:,}" for limit, _ in costs.by_groups)
+        errors = ", ".join(_rounded(float(error)) for _, error in costs.by_groups)
+        return [f"{costs.number} with groups {groups}: within {errors}"] if groups else []
+
+    def _advice(self) -> list[str]:
+        """The one limit that adds most to the noise, and what helps most."""
+        advice = self._limit_costs.advice
+        if advice is None:
+            return []
+        within = f"{advice.write}: within {_rounded(float(advice.within))}, and counts less of each unit"
+        return [f"{advice.limit} adds most to the noise of {self._limit_costs.number}. {within}."]
+
+    def _limit_facts(self) -> dict[str, Any]:
+        """The errors with other limits, ready for JSON."""
+        costs, advice = self._limit_costs, self._limit_costs.advice
+        by_groups = {str(groups): float(error) for groups, error in costs.by_groups}
+        told = None if advice is None else {"limit": advice.limit, "write": advice.write, "error": float(advice.within)}
+        return {"number": costs.number or None, "errors_by_groups": by_groups, "advice": told}
 
     def notes(self) -> list[str]:
         """What the answer will say of its limits, what of the price says how much they cut, and why it is refused."""
