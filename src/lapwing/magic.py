@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from lapwing.errors import Misconfigured
-from lapwing.terms import TERMS, PreviewTerms, names_of, read_term, takes_bounds, types_of
+from lapwing.terms import TERMS, PreviewTerms, names_of, read_term, types_of
 
 _WAYS = ("sql", "preview", "describe", "dummy")
 """What a variable must be able to do to be asked."""
@@ -102,8 +102,7 @@ def _reader(written: Any) -> Callable[[str], Any]:
         try:
             return int(text) if written == int | None else read_term(written, text)
         except ValueError:
-            wanted = "such as cost=0:500" if takes_bounds(written) else "a number"
-            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number, nor bounds such as cost=0:500") from None
 
     return read
 

@@ -243,15 +243,11 @@ def takes_bounds(kind: Any) -> bool:
 def read_term(kind: Any, text: str) -> Any:
     """The value of a term of this type that was written as text; raises ValueError."""
     if takes_bounds(kind) and text != "auto":
-        return {name.strip(): _ends(ends) for name, _, ends in (part.rpartition("=") for part in text.split(","))}
+        pairs = [part.rpartition("=") for part in text.split(",")]
+        return {name.strip(): tuple(map(read_decimal, ends.split(":"))) for name, _, ends in pairs}
     if kind == Within | None and "=" in text:
         pairs = [part.partition("=") for part in text.split(",")]
         return {name.strip(): read_decimal(value.strip()) for name, _, value in pairs}
     if kind in (Within | None, Number | None, Number):
         return read_decimal(text)
     return text
-
-
-def _ends(text: str) -> tuple[Decimal, Decimal]:
-    low, _, high = text.partition(":")
-    return read_decimal(low.strip()), read_decimal(high.strip())

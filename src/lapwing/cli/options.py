@@ -86,11 +86,8 @@ def read_number(text: str, name: str, kind: Any = Number) -> Any:
     try:
         return read_term(kind, text)
     except ValueError:
-        flag, wanted = (
-            name.replace("_", "-"),
-            "by column, for example cost=0:500" if name == "bounds" else "a number, for example 0.1",
-        )
-        raise Misconfigured(f"`--{flag}` is {text!r}; it must be {wanted}.") from None
+        wanted = "bounds by column, such as cost=0:500" if name == "bounds" else "a number, for example 0.1"
+        raise Misconfigured(f"`--{name.replace('_', '-')}` is {text!r}; it must be {wanted}.") from None
 
 
 def check_formats(as_json: bool, as_csv: bool) -> None:

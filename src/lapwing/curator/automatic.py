@@ -50,11 +50,9 @@ NOTHING = Automatic()
 def read_automatic(bounds: Any, limits: Any, find_share: Number) -> Automatic:
     if bounds is limits is None and find_share is SEARCH_SHARE:
         return NOTHING
-    for name, word, numbers in (
-        ("bounds", bounds, 'bounds={"cost": (0, 500)}'),
-        ("limits", limits, "rows=20, groups=3"),
-    ):
+    for name, word in (("bounds", bounds), ("limits", limits)):
         if word is not None and not (isinstance(word, str) and word == AUTO):
+            numbers = 'bounds={"cost": (0, 500)}, rows=20 or groups=3'
             raise Misconfigured(f'`{name}` must be "auto" here. Numbers are written {numbers}. Nothing was charged.')
     return Automatic(bounds is not None, limits is not None, inside_unit(find_share, "find_share"))
 
@@ -85,7 +83,7 @@ def needs_of(read: QuestionReader, catalog: Catalog, automatic: Automatic) -> Ne
         columns = _needed_here(widest, columns, automatic)
     else:
         columns = _needed(columns, lambda kept: _is_read(read, catalog, kept, automatic))
-    question = read(_declaring(catalog, [(column, column.widest) for column in columns]))
+    question = read(declaring(catalog, [(column, column.widest) for column in columns]))
     return Needs(columns, _limits(question, automatic), question)
 
 
@@ -187,7 +185,7 @@ def _open_limits(table: Table, automatic: Automatic) -> tuple[Limit, ...]:
 
 def _widest(read: QuestionReader, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Question:
     """The question with the widest bounds of these columns; raises Refused unless the least limits answer it."""
-    question = read(_declaring(catalog, [(column, column.widest) for column in columns]))
+    question = read(declaring(catalog, [(column, column.widest) for column in columns]))
     make_outline(_least(question, automatic))
     return question
 
@@ -205,7 +203,7 @@ def _least(question: Question, automatic: Automatic) -> Question:
     return with_limits(question, dict.fromkeys(_open_limits(question.table, automatic), 1))
 
 
-def _declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> Catalog:
+def declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> Catalog:
     known = {(column.table.name, column.field.name): interval for column, interval in found}
 
     def declared(table: Table) -> Table:
@@ -243,7 +241,7 @@ def survey(
         one = known(column)
         bounds.append((column, column.widest if one is None or one.is_nothing else column.interval(*one.powers)))
         _sort(column, one, found, missing)
-    question = read(_declaring(catalog, bounds)) if bounds else read(catalog)
+    question = read(declaring(catalog, bounds)) if bounds else read(catalog)
     least = make_outline(with_limits(question, dict.fromkeys(needs.limits, 1)))
     limits = {}
     for limit in needs.limits:

@@ -2,12 +2,10 @@
 
 Guarantee:  an answer on chosen limits has the guarantee of an answer on declared ones, at the same price.
 Proof:      the question is read with a catalog whose tables have the chosen limits and bounds, and everything that
-            follows is made from it: the sensitivity, the noise, the identity, and the query, by which the engine drops
-            the rows and groups beyond these limits and clips to these bounds. No proof uses that a limit was declared;
-            each uses that plan and query have the same one. Defaults and ceilings are declared facts, and limits are
-            written by the analyst, so neither a refusal nor a price depends on rows.
-Meaning:    in a question over one table its limits are replaced; in one over several, or over subqueries, those of each
-            table, and those of the rows that the question aggregates where the chosen ones are lower.
+            follows is made from it: sensitivity, noise, identity, and the query by which the engine enforces limits and
+            bounds. No proof uses that a limit was declared; each uses that plan and query have the same one. Defaults
+            and ceilings are declared facts, so neither a refusal nor a price depends on rows.
+Meaning:    the limits of every table are replaced, and of joined or grouped rows what follows from them, if it is more.
 Checked by: tests/curator/test_chosen_limits.py
 """
 
@@ -17,15 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lapwing.curator.automatic import declaring
 from lapwing.errors import Misconfigured
 from lapwing.expressions.refusal import nearest, refuse
-from lapwing.expressions.table import Catalog, Field, Limit, Table
+from lapwing.expressions.table import Catalog, Limit, Table
 from lapwing.expressions.types import Interval, text_of
 from lapwing.numbers import count, exact
-from lapwing.plan.postprocessed import SplitStatement
+from lapwing.plan.bounds_search import BoundsOf
 from lapwing.plan.question import Question, with_limits
-
-_EXAMPLE = 'Write bounds={"cost": (0, 500)}. Nothing was charged.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,65 +36,40 @@ class ChosenLimits:
     def __bool__(self) -> bool:
         return self != DECLARED
 
+    @property
+    def limits(self) -> dict[Limit, int]:
+        named = ((Limit.ROWS, self.rows), (Limit.GROUPS, self.groups))
+        return {limit: number for limit, number in named if number is not None}
+
     def declare(self, catalog: Catalog) -> Catalog:
         """The catalog with these limits and bounds in place of the declared ones; raises Refused above a ceiling."""
-        chosen: dict[tuple[str, str], Interval] = {}
-        for name, interval in self.bounds:
-            table, field = _column(catalog, name)
-            if field.widest is not None and not field.widest.holds(interval):
-                why = f"{interval} was chosen, and at most {field.widest} may be."
-                written = f"({text_of(field.widest.low)}, {text_of(field.widest.high)})"
-                refuse("wrong-argument", f"the bounds of `{name}`", why, f'Write bounds={{"{name}": {written}}}.')
-            chosen[table.name, field.name] = interval
-        return Catalog(tuple(table if table.public else self._declared(table, chosen) for table in catalog.tables))
+        columns = [(_column(catalog, name, ends), ends) for name, ends in self.bounds]
+        limits: dict[str, Any] = {limit.value: number for limit, number in self.limits.items()}
+
+        def limited(table: Table) -> Table:
+            return replace(table, auto=table.auto - self.limits.keys(), **limits)
+
+        tables = declaring(catalog, columns).tables
+        return Catalog(tuple(table if table.public or table.by_row else limited(table) for table in tables))
 
     def limit(self, question: Question) -> Question:
         """A question that was read with the chosen catalog, with these limits; raises Refused above a ceiling."""
         table = question.table
         self.check(table)
-        named = {Limit.ROWS: self.rows, Limit.GROUPS: self.groups}
-        derived = {Limit.ROWS: table.rows_per_unit, Limit.GROUPS: table.groups_per_unit}
-        limits = {
-            limit: number if (own := derived[limit]) is None else min(number, own)
-            for limit, number in named.items()
-            if number is not None
-        }
-        if limits == {limit: derived[limit] for limit in limits}:
-            return question
-        limited = with_limits(question, limits)
-        return replace(limited, table=replace(limited.table, auto=table.auto - limits.keys()))
-
-    def limit_parts(self, read: Question | SplitStatement) -> Question | SplitStatement:
-        if isinstance(read, Question):
-            return self.limit(read)
-        return replace(read, parts=tuple(self.limit(part) for part in read.parts))
+        limits = {limit: min(number, getattr(table, limit.value) or number) for limit, number in self.limits.items()}
+        is_limited = all(getattr(table, limit.value) == number for limit, number in limits.items())
+        return question if is_limited else with_limits(question, limits)
 
     def check(self, table: Table) -> None:
         """Refuses limits that have no effect, and those above a ceiling of a table that its rows come from."""
-        for name, number, ceiling in (("rows", self.rows, "most_rows"), ("groups", self.groups, "most_groups")):
-            if number is None:
-                continue
+        for limit, number in self.limits.items():
+            name = limit.name.lower()
             if table.by_row:
-                why = "every row is its own unit, which has one row in one group."
-                refuse("wrong-argument", f"`{name}`", why, "Leave it out.")
-            ceilings = [most for base in table.bases if (most := getattr(base, ceiling)) is not None]
-            if ceilings and number > min(ceilings):
+                refuse("wrong-argument", f"`{name}`", "every row is its own unit, in one group.", "Leave it out.")
+            ceilings = [most for base in table.bases if (most := getattr(base, f"most_{name}")) is not None]
+            if number > min(ceilings, default=number):
                 why = f"{number:,} was chosen, and at most {min(ceilings):,} may be."
                 refuse("wrong-argument", f"`{name}`", why, f"Write {name}={min(ceilings)}.")
-
-    def _declared(self, table: Table, chosen: Mapping[tuple[str, str], Interval]) -> Table:
-        fields = tuple(
-            replace(field, bounds=chosen[table.name, field.name], auto=False)
-            if (table.name, field.name) in chosen
-            else field
-            for field in table.fields
-        )
-        if table.by_row:
-            return replace(table, fields=fields)
-        named = {Limit.ROWS: self.rows, Limit.GROUPS: self.groups}
-        limits: dict[str, Any] = {limit.value: number for limit, number in named.items() if number is not None}
-        auto = frozenset(limit for limit in table.auto if limit.value not in limits)
-        return replace(table, fields=fields, auto=auto, **limits)
 
 
 DECLARED = ChosenLimits()
@@ -107,13 +79,11 @@ DECLARED = ChosenLimits()
 def read_chosen(rows: Any, groups: Any, bounds: Any) -> ChosenLimits:
     """The limits that were named; raises Misconfigured."""
     named = bounds if isinstance(bounds, Mapping) else {}
-    if not all(isinstance(name, str) for name in named):
-        raise Misconfigured(f"`bounds` must be by column. {_EXAMPLE}")
-    intervals = sorted((name, read_interval(ends)) for name, ends in named.items())
-    rows, groups = (
-        None if limit is None else count(limit, name) for name, limit in (("rows", rows), ("groups", groups))
+    return ChosenLimits(
+        None if rows is None else count(rows, "rows"),
+        None if groups is None else count(groups, "groups"),
+        tuple(sorted((str(name), read_interval(ends)) for name, ends in named.items())),
     )
-    return ChosenLimits(rows, groups, tuple(intervals))
 
 
 def read_interval(value: object) -> Interval:
@@ -123,25 +93,20 @@ def read_interval(value: object) -> Interval:
     return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))
 
 
-def _column(catalog: Catalog, name: str) -> tuple[Table, Field]:
+def _column(catalog: Catalog, name: str, ends: Interval) -> BoundsOf:
     """The column that bounds name: by itself if one private table has it, else as table.column."""
     private = [table for table in catalog.tables if not table.public]
-    pairs = [(table, field) for table in private for field in table.fields]
-    found = [
-        (table, field)
-        for table, field in pairs
-        if name.lower() in (field.name.lower(), f"{table.name}.{field.name}".lower())
-    ]
+    numbers = [BoundsOf(t, f) for t in private for f in t.fields if f.type.is_number and f.name != t.unit]
+    long = [f"{column.table.name}.{column.field.name}" for column in numbers]
+    same = [i for i, one in enumerate(numbers) if name.lower() in (one.field.name.lower(), long[i].lower())]
     part = f"the bounds of `{name}`"
-    if not found:
-        known = nearest(
-            name, (field.name for table, field in pairs if field.type.is_number and field.name != table.unit)
-        )
-        refuse("unknown-column", part, "no private table has such a column.", known)
-    table, field = found[0]
-    if len(found) > 1:
-        why = f"{len(found)} tables have such a column."
-        refuse("ambiguous", part, why, f'Write bounds={{"{table.name}.{field.name}": (0, 500)}}.')
-    if not field.type.is_number or field.name == table.unit:
-        refuse("wrong-argument", part, "only columns of numbers have bounds, and no unit has.", "Leave it out.")
-    return table, field
+    if not same:
+        known = nearest(name, (column.field.name for column in numbers))
+        refuse("unknown-column", part, "no private table has such a column of numbers.", known)
+    if len(same) > 1:
+        refuse("ambiguous", part, f"{len(same)} tables have it.", f'Write bounds={{"{long[same[0]]}": (0, 500)}}.')
+    widest = numbers[same[0]].field.widest
+    if widest is not None and not widest.holds(ends):
+        written = f'Write bounds={{"{name}": ({text_of(widest.low)}, {text_of(widest.high)})}}.'
+        refuse("wrong-argument", part, f"{ends} was chosen, and at most {widest} may be.", written)
+    return numbers[same[0]]

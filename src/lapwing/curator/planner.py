@@ -176,7 +176,9 @@ class Planner:
 
     def _read_chosen(self, text: str, today: date | None, chosen: ChosenLimits) -> Question | SplitStatement | None:
         read = read_query(self._chosen(chosen), text, today)
-        return chosen.limit_parts(read) if chosen and read is not None else read
+        if isinstance(read, SplitStatement):
+            return replace(read, parts=tuple(map(chosen.limit, read.parts)))
+        return None if read is None else chosen.limit(read)
 
     def read(self, question: Any, today: date | None = None, chosen: ChosenLimits = DECLARED) -> Question:
         """The question in SQL or as an Ibis expression, or the part of a statement, asked on this date."""
@@ -331,8 +333,7 @@ class Planner:
 
 
 def reader_of(question: Any, today: date | None, chosen: ChosenLimits) -> QuestionReader:
-    """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares, which has the
-    chosen limits."""
+    """Reads a question in SQL or Ibis, or a part of a statement, with a catalog that has the chosen limits."""
     match question:
         case StatementPart(text=text, index=index):
             return lambda catalog: chosen.limit(read_statement(text, catalog, today).parts[index])

@@ -190,16 +190,12 @@ def make_request(asked: Asked, terms: Mapping[str, Any], kind: Any = None, at_mo
     if kind is not None:
         check_names(kind, terms)
     price: dict[str, Any] = {name: terms[name] for name in _PRICE & terms.keys()}
-    bounds = terms.get("bounds")
-    if not terms.keys().isdisjoint(_CHOSEN):
-        price["chosen"] = read_chosen(terms.get("rows"), terms.get("groups"), bounds)
+    price["chosen"] = read_chosen(*map(terms.get, _CHOSEN))
     if not terms.keys().isdisjoint(_SEARCH):
-        search = None if isinstance(bounds, Mapping) else bounds
-        if search is not None and not isinstance(asked, QuestionRequest):
-            raise Misconfigured(
-                '`bounds` must be by column here, such as bounds={"cost": (0, 500)}. Nothing was charged.'
-            )
-        price["automatic"] = read_automatic(search, terms.get("limits"), terms.get("find_share", SEARCH_SHARE))
+        bounds = None if isinstance(terms.get("bounds"), Mapping) else terms.get("bounds")
+        if bounds is not None and not isinstance(asked, QuestionRequest):
+            raise Misconfigured('`bounds` is by column here: bounds={"cost": (0, 500)}. Nothing was charged.')
+        price["automatic"] = read_automatic(bounds, terms.get("limits"), terms.get("find_share", SEARCH_SHARE))
     return Request(asked, Terms(**price), **{name: terms[name] for name in _HOW & terms.keys()}, at_most=at_most)
 
 

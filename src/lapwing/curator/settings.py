@@ -9,14 +9,13 @@
     unit = "patient_id"            # or: unit = "row"
     rows_per_unit = 10
     groups_per_unit = 3
-    most_rows = 50                 # optional: the most that a question may choose with rows=; most_groups alike
+    most_rows = 50                 # optional: the most that a question may choose; `widest` for bounds of columns
 
     [tables.visits.columns]
     patient_id = { type = "text" }
     sex = { type = "text", values = ["F", "M"] }
     age = { type = "integer", edges = [0, 18, 65] }  # default edges of GROUP BY BUCKET(age)
     cost = { type = "real", bounds = [0, 5000] }     # or bounds = "auto", rows_per_unit = "auto": found privately
-    weight = { type = "real", bounds = [0, 200], widest = [0, 500] }  # the widest that a question may choose
 
     [public.regions]               # to join with; types and values are read from the file, and a CSV file holds text
     source = "regions.csv"

@@ -71,7 +71,7 @@ class Field:
             raise Misconfigured(
                 f'`{self.name}.bounds` is "auto", only for numbers without other bounds. Remove one of the two.'
             )
-        for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
+        for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds), ("widest", self.widest)):
             if interval is not None and not self.type.is_number:
                 raise Misconfigured(
                     f"`{self.name}.{name}` is set, but the type is {self.type.value}. "
@@ -182,23 +182,17 @@ class Table:
                 f"`unit` is `{self.unit}`, but `{self.name}` has no such column. {unit_advice(self.unit, names)}"
             )
 
+    def ceiling(self, limit: Limit) -> int | None:
+        return self.most_rows if limit is Limit.ROWS else self.most_groups
+
     def check_ceilings(self) -> Table:
         """The table; raises Misconfigured if it declares more than questions may choose."""
-        for name, declared, most in (
-            (Limit.ROWS.value, self.rows_per_unit, self.most_rows),
-            (Limit.GROUPS.value, self.groups_per_unit, self.most_groups),
-        ):
-            if declared is not None and most is not None and declared > most:
-                raise Misconfigured(
-                    f"`{name}` is {declared}, and questions may choose at most {most}. Raise that, or lower `{name}`."
-                )
-        for column in self.fields:
-            if column.widest is not None and (not column.type.is_number or column.widest.low > column.widest.high):
-                raise Misconfigured(f"`{column.name}.widest` must be two numbers, the lower first, of a number column.")
-            if column.widest is not None and column.bounds is not None and not column.widest.holds(column.bounds):
-                raise Misconfigured(
-                    f"`{column.name}.bounds` is {column.bounds}, beyond `widest`, {column.widest}. Widen that one."
-                )
+        limits = {"rows": (self.rows_per_unit, self.most_rows), "groups": (self.groups_per_unit, self.most_groups)}
+        above = [f"{name}_per_unit" for name, (own, most) in limits.items() if own and most and own > most]
+        above += [f"{f.name}.bounds" for f in self.fields if f.widest and f.bounds and not f.widest.holds(f.bounds)]
+        if above:
+            ceilings = "`most_rows`, `most_groups` or `widest`"
+            raise Misconfigured(f"`{above[0]}` is more than questions may choose. Raise {ceilings}, or lower it.")
         return self
 
     @property
