@@ -59,8 +59,7 @@ class LimitCosts:
 
 
 def limit_costs(plan: Plan, confidence: Fraction, rows: int, place: int | None = None) -> LimitCosts:
-    """The errors of an aggregate with other limits at the price of the plan, of a mean in groups of so many rows: of the
-    one at this place, or the one whose error is largest."""
+    """The errors of an aggregate, or of the one that errs most, with other limits; of a mean in groups of `rows`."""
     question, outline, table = plan.question, plan.outline, plan.table
     errors = _errors(plan, confidence, rows)
     place = max(errors, key=errors.__getitem__, default=None) if place is None else place
