@@ -47,7 +47,7 @@ class ChosenLimits:
         limits: dict[str, Any] = {limit.value: number for limit, number in self.limits.items()}
 
         def limited(table: Table) -> Table:
-            return replace(table, auto=table.auto - self.limits.keys(), **limits)
+            return replace(table, auto=frozenset(table.auto - self.limits.keys()), **limits)
 
         tables = declaring(catalog, columns).tables
         return Catalog(tuple(table if table.public or table.by_row else limited(table) for table in tables))
