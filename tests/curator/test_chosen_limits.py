@@ -95,6 +95,17 @@ class TestMeaning:
             assert limits(answer) == (1, 1)
             assert "[0, 200]" in str(answer.explain())
 
+    def test_joined_rows_have_them(self) -> None:
+        """Two rows in each table are four joined rows, of which as many count as were chosen."""
+        data = {name: pa.table({"pid": [1, 1, 2, 2], "x": [1, 2, 3, 4]}) for name in ("a", "b")}
+        facts: dict[str, Any] = {"unit": "pid", "rows_per_unit": 2, "groups_per_unit": 1, "check": 0}
+        with lw.open(data, budget=lw.Budget(epsilon=10**6), ledger=":memory:", **facts) as curator:
+            text = "SELECT COUNT(*) AS n FROM a JOIN b USING (pid)"
+            assert limits(curator.sql(text, epsilon=1)) == (4, 1)
+            for rows in (1, 3):
+                answer = curator.sql(text, epsilon=1000, rows=rows)
+                assert (limits(answer), round(answer["n"][0])) == ((rows, 1), 2 * rows)
+
     def test_statements_batches_and_ibis_have_them(self) -> None:
         share = "SELECT site, n / SUM(n) OVER () AS p FROM (SELECT site, COUNT(*) AS n FROM visits GROUP BY site) AS q"
         with opened() as curator:
@@ -198,6 +209,11 @@ class TestIdentity:
             asked = [{}, {"rows": 2}, {"groups": 1}, {"bounds": {"cost": (0, 5)}}, {"rows": 3}]
             assert [bool(curator.sql(SUM, epsilon=1, **terms).cost) for terms in asked] == [True] * 5  # type: ignore[arg-type]
             assert [bool(curator.sql(SUM, epsilon=1, **terms).cost) for terms in asked] == [False] * 5  # type: ignore[arg-type]
+
+    def test_every_number_of_groups_is_another_question(self) -> None:
+        with opened() as curator:
+            for groups in (1, 2, 3):
+                assert curator.sql(BY_SITE, epsilon=1, groups=groups).cost
 
     def test_the_same_limits_named_and_declared_are_one_question(self) -> None:
         """SEX has two groups, so any limit of two or more is the same table."""
