@@ -75,6 +75,26 @@ class TestMeaning:
             seen = curator.preview("SELECT SUM(cost) AS s FROM visits", epsilon=1, rows=2, bounds={"COST": (0, 10)})
             assert error(seen) == pytest.approx(60, abs=2)
 
+    @pytest.mark.parametrize(
+        ("ask", "line"),
+        [
+            (lambda curator, **terms: curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1, **terms), "rows=10"),
+            (
+                lambda curator, **terms: curator.sql("SELECT name FROM visits GROUP BY name", epsilon=1, **terms),
+                "groups=5",
+            ),
+            (lambda curator, **terms: curator.distribution("sex", epsilon=1, **terms), "groups=1"),
+        ],
+    )
+    def test_the_refusal_of_a_question_without_a_limit_says_so(self, ask: Any, line: str) -> None:
+        rows = None if line.startswith("rows") else 2
+        with opened(rows_per_unit=rows, groups_per_unit=None, budget=lw.Budget(epsilon=9, delta=1e-6)) as curator:
+            with pytest.raises(Refused) as refused:
+                ask(curator)()
+            assert f"ass {line}" in refused.value.instead
+            name, number = line.split("=")
+            assert ask(curator)(**{name: int(number)}) is not None
+
     def test_bounds_make_a_column_of_numbers_a_public_key(self) -> None:
         with opened(bounds={}) as curator:
             seen = curator.preview(

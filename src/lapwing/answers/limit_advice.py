@@ -23,7 +23,7 @@ from lapwing.plan.aggregates import has_one_row
 from lapwing.plan.plan import Plan, make_outline, priced
 from lapwing.plan.question import Question, with_limits
 from lapwing.privacy.phrases import round_text
-from lapwing.sql.relation import substitute
+from lapwing.sql.relation import Meanings, substitute
 
 _SHOWN = (1, 2, 5, 10)
 
@@ -74,7 +74,8 @@ def limit_costs(plan: Plan, confidence: Fraction, rows: int, place: int | None =
         except (Refused, Misconfigured):
             return None
 
-    choices = [(*texts, new) for *texts, other in _choices(plan, place) if (new := error(other)) is not None]
+    tried = [(limit, write, error(other)) for limit, write, other in _choices(plan, place)]
+    choices = [(limit, write, new) for limit, write, new in tried if new is not None]
     best = min(choices, key=lambda choice: choice[-1], default=None)
     matters = outline.group_count != 1 and not table.by_row and not has_one_row(table)
     most = min(filter(None, (outline.group_count, *(base.most_groups for base in table.bases))), default=math.inf)
@@ -117,7 +118,7 @@ def _choices(plan: Plan, place: int) -> Iterator[tuple[str, str, Question]]:
         half = Interval(bounds.low / (2 if bounds.low < 0 else 1), bounds.high / (2 if bounds.high > 0 else 1))
         if half.low < half.high:
             written = f'bounds={{"{column.name}": ({text_of(half.low)}, {text_of(half.high)})}}'
-            meaning = {column: replace(column, bounds=half)}
+            meaning: Meanings = {column: replace(column, bounds=half)}
             aggregates = tuple(
                 replace(one, arguments=tuple(substitute(argument, meaning) for argument in one.arguments))
                 for one in question.aggregates

@@ -375,8 +375,8 @@ def row_limit(table: Table, aggregate: Aggregate) -> int:
     """How many rows of a unit count in a group; refused if there is no limit."""
     if table.row_limit is None:
         why = "one unit may have any number of rows here, so one unit could change the answer by any amount."
-        instead = f"Ask for {units_text(table.unit)}, or have the steward declare rows_per_unit for `{table.name}`."
-        refuse("unbounded-rows", aggregate.words(), why, instead)
+        limit = f"have the steward declare rows_per_unit for `{table.name}`"
+        refuse("unbounded-rows", aggregate.words(), why, f"Ask for {units_text(table.unit)}, pass rows=10, or {limit}.")
     return table.row_limit
 
 

@@ -363,8 +363,8 @@ def _groups_per_unit(table: Table, group_count: int | None) -> tuple[int, bool]:
         return 1, False
     if table.groups_per_unit is None and group_count is None:
         why = "one unit could be in any number of groups, and the groups are not public."
-        instead = f"Have the steward declare groups_per_unit for `{table.name}`, or values for the keys."
-        refuse("unbounded-groups", "GROUP BY", why, instead)
+        steward = f"have the steward declare groups_per_unit for `{table.name}`, or values for the keys"
+        refuse("unbounded-groups", "GROUP BY", why, f"Pass groups=5, or {steward}.")
     if group_count is None:
         return table.groups_per_unit or 1, True
     groups = group_count if table.groups_per_unit is None else min(group_count, table.groups_per_unit)

@@ -82,10 +82,6 @@ def _groups(table: Table, cells: int) -> tuple[int, bool]:
     if table.by_row:
         return 1, False
     if table.groups_per_unit is None:
-        refuse(
-            "unbounded-groups",
-            f"`{table.name}`",
-            "one unit could count in every cell.",
-            "Have the steward declare groups_per_unit, for example groups_per_unit = 1.",
-        )
+        instead = "Pass groups=1, or have the steward declare groups_per_unit."
+        refuse("unbounded-groups", f"`{table.name}`", "one unit could count in every cell.", instead)
     return min(cells, table.groups_per_unit), table.groups_per_unit < cells
