@@ -331,7 +331,7 @@ the engine enforces whichever the noise is made for:
 
 - Smaller limits mean less noise, and more of a unit is left out: which of its groups count is decided by a keyed hash
   of unit and group, more rows are cut as in any answer, and values beyond bounds are clipped. Larger limits leave out
-  less, with more noise. The price is the same.
+  less, with more noise. The price is the same. Declared `unit_bounds` of a total stay as they are.
 - `preview.explain()` shows the errors with several limits on groups, which limit adds most to the noise, and the
   argument that helps most. It plans the question again, reads no data and is free. A short preview says the second where
   20 or more rows of a unit count, and so does the refusal of an answer that would carry no information.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,9 @@ class TestMeaning:
     @pytest.mark.parametrize(
         ("ask", "line"),
         [
-            (lambda curator, **terms: curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1, **terms), "rows=10"),
-            (
-                lambda curator, **terms: curator.sql("SELECT name FROM visits GROUP BY name", epsilon=1, **terms),
-                "groups=5",
-            ),
-            (lambda curator, **terms: curator.distribution("sex", epsilon=1, **terms), "groups=1"),
+            (lambda curator: partial(curator.sql, "SELECT COUNT(*) AS n FROM visits", epsilon=1), "rows=10"),
+            (lambda curator: partial(curator.sql, "SELECT name FROM visits GROUP BY name", epsilon=1), "groups=5"),
+            (lambda curator: partial(curator.distribution, "sex", epsilon=1), "groups=1"),
         ],
     )
     def test_the_refusal_of_a_question_without_a_limit_says_so(self, ask: Any, line: str) -> None:
