@@ -27,8 +27,8 @@ from support.questions import arrow_table, bounds, catalog, make_question, make_
 from support.relations import SHAPES, SITES, make_world, stays_frame
 from support.relations import make_question as make_related
 
-PURE, ZCDP = Budget(epsilon=20), Budget(epsilon=20, delta=1e-6)
-BASIC = Budget(20, 1e-6, accounting="basic")
+PURE, ZCDP = Budget(epsilon=2), Budget(epsilon=2, delta=1e-6)
+BASIC = Budget(2, 1e-6, accounting="basic")
 
 
 def planned(text: str, known: Catalog, budget: Budget, chosen: ChosenLimits) -> Plan:
