@@ -326,6 +326,7 @@ fill it). `epsilon=` states the price itself; in a budget with a delta it buys l
   reuse it if it cost at least a quarter of what they would pay. COUNT(DISTINCT unit) is checked for groups only, and
   tables with one row per unit for bounds only. A limit can move a mean, or a sum of positive and negative numbers, in
   either direction, so the report states none.
+- `rows=`, `groups=` and `bounds=` choose other limits for one question: [Limits by question](#limits-by-question).
 - Half of the price of a quantile pays for its interval. With `intervals=False` all of it goes to the estimate.
 - `curator.batch([...], share=...)` asks several questions at one price. Questions over the same rows and keys are
   answered together, and shared parts are paid once. Under basic accounting a batch may also pay delta to compose its
@@ -335,6 +336,33 @@ fill it). `epsilon=` states the price itself; in a budget with a delta it buys l
   count or sum is above the threshold. You pay once, at the start, for a number of answers "above"; answers "below" are
   free.
 - The same question again is free and returns the same answer.
+
+## Limits by question
+
+Noise grows with what one unit may add: `rows_per_unit` rows in each of `groups_per_unit` groups, times the largest
+value. The steward declares what a question gets that names none; you may choose other limits for each question, because
+the engine enforces whichever the noise is made for:
+
+| term | command line | in place of |
+|---|---|---|
+| `rows=5` | `--rows 5` | `rows_per_unit` |
+| `groups=1` | `--groups 1` | `groups_per_unit` |
+| `bounds={{"cost": (0, 500)}}` | `--bounds cost=0:500`, repeated or with commas | `bounds` of a column; also where none are declared |
+
+- Smaller limits mean less noise, and more of a unit is left out: which of its groups count is decided by a keyed hash
+  of unit and group, more rows are cut as in any answer, and values beyond bounds are clipped. Larger limits leave out
+  less, with more noise. The price is the same. Declared `unit_bounds` of a total stay as they are.
+- `preview.explain()` shows the errors with several limits on groups, which limit adds most to the noise, and the
+  argument that helps most. It plans the question again, reads no data and is free. A short preview says the second where
+  20 or more rows of a unit count, and so does the refusal of an answer that would carry no information.
+- In a join, and over subqueries, `rows=` and `groups=` replace the limits of each table, and joined rows are held to
+  them too. A column that several tables have is named with its table: `bounds={{"visits.cost": (0, 500)}}`.
+- A question on other limits is another question: it has its own stored answer, and a retry key stands for its limits.
+  So is the check of what they cut. Limits that come to the same, such as `groups=5` where there are two groups, share
+  both.
+- A choice above a ceiling of the steward (`most_rows`, `most_groups`, `widest`) is refused with both numbers.
+- Distributions, marginals and batches take the same terms; in a batch they hold for every question. `groups=` of
+  marginals is a number of cells of all columns together.
 
 ## Keys
 

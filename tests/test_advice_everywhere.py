@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cache, partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lapwing as lw
@@ -378,6 +379,33 @@ def an_answer_about_few_rows() -> None:
     assert ask(epsilon=EPSILON)
     assert curator.sql(mean, assume_rows=10**6, epsilon=0.1)
     assert ask(epsilon=0.1, anyway=True)
+
+
+def bounds_of_no_column() -> None:
+    advised("Did you mean `age`?", usual().preview, N, epsilon=1, bounds={"agee": (0, 5)})
+    assert usual().preview(N, epsilon=1, bounds={"age": (0, 5)})
+
+
+def bounds_of_a_column_of_two_tables() -> None:
+    data = {name: pa.table({"pid": [1, 2], "x": [1, 2]}) for name in ("a", "b")}
+    curator = lw.open(data, unit="pid", rows_per_unit=2, budget=Budget(epsilon=1), ledger=":memory:")
+    ask = partial(curator.preview, "SELECT SUM(x) AS s FROM a", epsilon=1)
+    advised('Write bounds={"a.x": (0, 500)}', ask, bounds={"x": (0, 500)})
+    assert ask(bounds={"a.x": (0, 500)})
+
+
+def choices_above_a_ceiling() -> None:
+    ask = partial(world(most_rows=9, most_groups=9, widest={"age": (-5, 150)}).preview, N, epsilon=1)
+    advised("Write rows=9", ask, rows=10)
+    advised("Write groups=9", ask, groups=10)
+    advised('Write bounds={"age": (-5, 150)}', ask, bounds={"age": (0, 151)})
+    assert ask(rows=9, groups=9, bounds={"age": (-5, 150)})
+
+
+def rows_where_every_row_is_a_unit() -> None:
+    curator = world(unit=None, rows_per_unit=None)
+    advised("Leave it out", curator.preview, N, epsilon=1, rows=2)
+    assert curator.preview(N, epsilon=1)
 
 
 def a_price_that_changed() -> None:

@@ -18,7 +18,7 @@ from lapwing import terms
 from lapwing.cli.main import app
 from lapwing.client.connection import Connection
 from lapwing.curator import Curator
-from lapwing.curator.request import _CELLS, _HOW, _PRICE
+from lapwing.curator.request import _CELLS, _CHOSEN, _HOW, _PRICE
 from lapwing.magic import _options
 from lapwing.server.schemas import AskBody, BatchBody, DistributionBody, MarginalsBody
 from lapwing.terms import TERMS, names_of
@@ -103,7 +103,7 @@ def test_the_notebook_has_the_terms_of_a_preview() -> None:
 def test_every_term_has_a_meaning() -> None:
     """One that is listed and that nothing reads would be taken without effect."""
     searched, batch, bound = {"bounds", "limits", "find_share"}, {"weights"}, {"params"}
-    assert _PRICE | set(_HOW) | set(_CELLS) | searched | batch | bound == set(TERMS)
+    assert _PRICE | set(_HOW) | set(_CELLS) | set(_CHOSEN) | searched | batch | bound == set(TERMS)
     kinds = [kind for kind in vars(terms).values() if hasattr(kind, "__total__")]
     assert {name for kind in kinds for name in kind.__annotations__} == set(TERMS)
 

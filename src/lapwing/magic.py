@@ -96,7 +96,7 @@ def _add_term(parser: argparse.ArgumentParser, name: str, written: Any) -> None:
         kind = {"metavar": "NAME=VALUE", "action": "append"}
     elif written is bool:
         kind = {"action": "store_const", "const": not term.default}
-    elif name in ("bounds", "limits"):
+    elif name == "limits":
         kind = {"choices": ["auto"]}
     parser.add_argument(flag, dest=name, default=argparse.SUPPRESS, help=term.option_help.replace("%", "%%"), **kind)
 
@@ -106,7 +106,7 @@ def _reader(written: Any) -> Callable[[str], Any]:
         try:
             return int(text) if written == int | None else read_term(written, text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number, nor bounds such as cost=0:500") from None
 
     return read
 

@@ -29,7 +29,8 @@ SEARCH_SHARE = 0.35
 
 Params = Mapping[str, Any] | Sequence[Any]
 """The values of $name by name, or of each ? in order."""
-
+Bounds = Mapping[str, Sequence[Number]]
+"""The lower and the upper bound of columns, by name."""
 Within = Number | Mapping[str, Number]
 """A half-width for every number of the answer, or one for each by its name."""
 
@@ -69,7 +70,9 @@ TERMS: Mapping[str, TermInfo] = {
         ("--no-intervals",),
         "Return quantiles without intervals, with less error at the same price.",
     ),
-    "bounds": TermInfo('"auto" finds missing column bounds privately.'),
+    "rows": TermInfo("At most how many rows of a unit count in a group, in place of rows_per_unit."),
+    "groups": TermInfo("In at most how many groups a unit counts, in place of groups_per_unit."),
+    "bounds": TermInfo('Bounds of columns, such as cost=0:500; "auto" finds missing ones privately.'),
     "limits": TermInfo('"auto" finds limits per unit privately.'),
     "find_share": TermInfo("The share of the price spent on finding bounds and limits.", SEARCH_SHARE),
     "check": TermInfo("Share of the price that reports how many units exceed limits; 0 skips it."),
@@ -83,6 +86,8 @@ TERMS: Mapping[str, TermInfo] = {
 
 
 class _Priced(TypedDict, total=False):
+    rows: int | None
+    groups: int | None
     epsilon: Number | None
     share: Number | None
     confidence: Number | None
@@ -113,7 +118,7 @@ class PreviewTerms(_Priced, _Again, _Sql, total=False):
     within: Within | None
     assume_rows: int | None
     intervals: bool
-    bounds: Literal["auto"] | None
+    bounds: Literal["auto"] | Bounds | None
     limits: Literal["auto"] | None
     find_share: Number
 
@@ -136,6 +141,7 @@ class BatchTerms(_Priced, _Again, _Sql, total=False):
     """Of several questions, and of their preview."""
 
     weights: Sequence[Number] | Mapping[str, Number] | None
+    bounds: Bounds | None
 
 
 class AskBatchTerms(BatchTerms, _Paid, total=False):
@@ -149,6 +155,7 @@ class RemoteBatchTerms(BatchTerms, _Keyed, total=False):
 class _Cells(_Priced, total=False):
     table: str | None
     where: str | None
+    bounds: Bounds | None
 
 
 class PreviewDistributionTerms(_Cells, total=False):
@@ -234,6 +241,11 @@ def read_decimal(text: str) -> Decimal:
         raise ValueError(f"{text!r} is not a number") from None
 
 
+def takes_bounds(kind: Any) -> bool:
+    """Whether a term of this type takes bounds by column."""
+    return kind in (Bounds | None, Literal["auto"] | Bounds | None)
+
+
 def read_term(kind: Any, text: str | Sequence[str]) -> Any:
     """The value of a term of this type that was written as text; raises ValueError."""
     if not isinstance(text, str):
@@ -241,6 +253,9 @@ def read_term(kind: Any, text: str | Sequence[str]) -> Any:
         if any(not (name and equals) for name, equals, _ in pairs):
             raise Misconfigured("`--param` must be a name and a value, --param age=40. Nothing was charged.")
         return {name: value for name, _, value in pairs}
+    if takes_bounds(kind) and text != "auto":
+        pairs = [part.rpartition("=") for part in text.split(",")]
+        return {name.strip(): tuple(map(read_decimal, ends.split(":"))) for name, _, ends in pairs}
     if kind == Within | None and "=" in text:
         pairs = [part.partition("=") for part in text.split(",")]
         return {name.strip(): read_decimal(value.strip()) for name, _, value in pairs}

@@ -162,6 +162,20 @@ def test_distributions_and_marginals_are_tables_like_the_curators(remote: Connec
         one["age"]
 
 
+def test_limits_are_chosen_as_with_the_curator(remote: Connection, local: Curator) -> None:
+    asked = "SELECT site, SUM(cost) AS s FROM visits GROUP BY site"
+    chosen: dict[str, Any] = {"epsilon": 0.5, "rows": 1, "groups": 1, "bounds": {"cost": (0, Decimal("10.5"))}}
+    assert str(remote.preview(asked, **chosen)) == str(local.preview(asked, **chosen))
+    paid = remote.sql(asked, **chosen)
+    assert paid.to_dict()["limits"] == {"rows_per_unit": 1, "groups_per_unit": 1}
+    same(remote.sql(asked, **chosen), local.sql(asked, **chosen))
+    both = remote.batch([asked, COUNT], **chosen)
+    assert [answer.to_dict()["limits"]["rows_per_unit"] for answer in both.releases] == [1, 1]
+    for wrong in ({"rows": 0}, {"bounds": {"cost": (0,)}}, {"bounds": "some"}, {"bounds": {"costs": (0, 1)}}):
+        with pytest.raises(LapwingError):
+            remote.sql(asked, **{**chosen, **wrong})
+
+
 @pytest.mark.parametrize("terms", [{"within": 30}, {"epsilon": 0.25}, {"share": 0.01}, {"within": {"n": 40}}])
 def test_a_preview_looks_like_the_curators(remote: Connection, local: Curator, terms: dict[str, Any]) -> None:
     asked = "SELECT site, COUNT(*) AS n FROM visits WHERE age > 21 GROUP BY site"

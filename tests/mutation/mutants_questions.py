@@ -7,6 +7,7 @@ from mutant import Mutant
 PLAN = ("tests/plan/test_plan.py",)
 CELLS = ("tests/plan/test_query.py", "tests/plan/test_neighbours.py")
 WHOLE = ("tests/curator/test_curator.py", "tests/answers/test_stored.py", "tests/e2e/test_gate.py")
+CHOOSING = ("tests/curator/test_chosen_limits.py",)
 FINDING = ("tests/plan/test_bounds_search.py", "tests/curator/test_automatic.py")
 
 QUESTIONS: tuple[Mutant, ...] = (
@@ -479,5 +480,62 @@ QUESTIONS: tuple[Mutant, ...] = (
         "ledger is not None",
         "rows decide the types again and again",
         ("tests/curator/test_column_types.py",),
+    ),
+    # limits that a question chooses
+    Mutant(
+        "forget chosen groups in the identity",
+        "Outline.identity",
+        "(table.unit, table.row_limit, self.groups_per_unit, self.limit_groups)",
+        "(table.unit, table.row_limit, self.limit_groups)",
+        "an answer on other limits is returned",
+        CHOOSING,
+    ),
+    Mutant(
+        "forget chosen limits in a retry key",
+        "Request._terms",
+        '(("limits", limits.rows, limits.groups, bounds),) if limits else ()',
+        "()",
+        "a key stands for another request",
+        CHOOSING,
+    ),
+    Mutant(
+        "choose groups in the plan only",
+        "_placed_within",
+        "exp.Literal.number(plan.groups_per_unit)",
+        "exp.Literal.number(1 + plan.groups_per_unit)",
+        "a unit counts in more groups than the noise is made for",
+        CHOOSING,
+    ),
+    Mutant(
+        "choose bounds in name only",
+        "ChosenLimits.declare",
+        "declaring(catalog, columns).tables",
+        "catalog.tables",
+        "values are clipped to the declared bounds",
+        CHOOSING,
+    ),
+    Mutant(
+        "choose no limits of joined rows",
+        "ChosenLimits.limit",
+        "question if is_limited else with_limits(question, limits)",
+        "question",
+        "a join counts more rows of a unit than were chosen",
+        CHOOSING,
+    ),
+    Mutant(
+        "ignore a ceiling",
+        "ChosenLimits.check",
+        "number > min(ceilings, default=number)",
+        "False",
+        "an analyst chooses more than the steward allows",
+        CHOOSING,
+    ),
+    Mutant(
+        "ignore the widest bounds",
+        "_column",
+        "widest is not None and not widest.holds(ends)",
+        "False",
+        "an analyst chooses wider bounds than the steward allows",
+        CHOOSING,
     ),
 )

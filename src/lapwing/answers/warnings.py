@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from lapwing.answers.columns import half_width
+from lapwing.answers.limit_advice import limit_costs
 from lapwing.expressions.expression import Column, walk
 from lapwing.expressions.operators.dates import DATES
 from lapwing.mechanisms.cells import KeySelection
@@ -109,7 +110,7 @@ def nothing_found(found: SearchResult, again: Fraction) -> str:
 def useless(plan: Plan, confidence: Fraction, rows: int | None) -> Iterator[tuple[str, str, str]]:
     """Each number that would say nothing, why, and what to write instead; `rows` are assumed in a group."""
     outline = plan.outline
-    for aggregate, reading in zip(outline.question.aggregates, outline.readings, strict=True):
+    for slot, (aggregate, reading) in enumerate(zip(outline.question.aggregates, outline.readings, strict=True)):
         if rests_on_dates(aggregate, outline.question.table) and not outline.kinds[reading.measure].releases_intervals:
             parts = [part for argument in aggregate.arguments for part in walk(argument)]
             dates = sorted({f"`{part.name}`" for part in parts if isinstance(part, Column) and part.type in DATES})
@@ -119,7 +120,9 @@ def useless(plan: Plan, confidence: Fraction, rows: int | None) -> Iterator[tupl
             yield aggregate.words(), why, f"{clip} Or pass anyway=True."
         elif rows is not None and _fills_its_range(plan, reading, confidence, rows):
             why = f"in groups of {rows:,} rows its interval is as wide as its bounds allow."
-            yield aggregate.words(), why, "Ask at a larger epsilon, or about larger groups. Or pass anyway=True."
+            advice = limit_costs(plan, confidence, rows, slot).sentence
+            instead = "Ask at a larger epsilon, or about larger groups. Or pass anyway=True."
+            yield aggregate.words(), why, " ".join([*advice, instead])
 
 
 def _fills_its_range(plan: Plan, reading: Reading, confidence: Fraction, rows: int) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from lapwing.errors import Misconfigured
-from lapwing.terms import TERMS, Number, Params, read_term, types_of
+from lapwing.terms import TERMS, Number, Params, read_term, takes_bounds, types_of
 
 if TYPE_CHECKING:
     from lapwing.curator import Curator
@@ -62,7 +62,7 @@ def _option(name: str, written: Any) -> inspect.Parameter:
 
 def _typed(written: Any) -> Any:
     """Numbers are read from their text, exactly."""
-    if written == Params | None:
+    if written == Params | None or takes_bounds(written):
         return list[str]
     return bool if written is bool else int if written in (int, int | None) else str
 
@@ -73,6 +73,8 @@ def read_terms(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     types = types_of(kind)
     for name, value in options.items():
         term = TERMS[name]
+        if isinstance(value, list) and takes_bounds(types[name]):
+            value = ",".join(value) or None
         if isinstance(value, bool):
             named |= {name: not term.default} if value else {}
         elif value is not None and str(value) != str(term.default):
@@ -87,8 +89,8 @@ def read_number(text: str, name: str, kind: Any = Number) -> Any:
     try:
         return read_term(kind, text)
     except ValueError:
-        flag = name.replace("_", "-")
-        raise Misconfigured(f"`--{flag}` is {text!r}; it must be a number, for example 0.1.") from None
+        wanted = "bounds by column, such as cost=0:500" if name == "bounds" else "a number, for example 0.1"
+        raise Misconfigured(f"`--{name.replace('_', '-')}` is {text!r}; it must be {wanted}.") from None
 
 
 def check_formats(as_json: bool, as_csv: bool) -> None:

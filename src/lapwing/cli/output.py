@@ -26,16 +26,17 @@ class Unwritten(LapwingError):
 
 
 _ARGUMENT = re.compile(
-    r"\b(epsilon|within|share|delta|confidence|assume_rows|bounds|limits|find_share|check|refresh|combine|anyway)"
-    r"=(\"auto\"|True|[0-9][0-9.]*(?:e-?[0-9]+)?)?"
+    r"\b(epsilon|within|share|delta|confidence|assume_rows|rows|groups|bounds|limits|find_share|check|refresh|combine|anyway)"
+    r"=(\{[^}]*\}|\"auto\"|True|[0-9][0-9.]*(?:e-?[0-9]+)?)?"
 )
+_ENDS = re.compile(r'"([^"]+)": \(([^,]+), ([^)]+)\)')
 
 
 def in_flags(text: str) -> str:
     """A message as the command line says it: --limits auto for limits="auto"."""
 
     def flag(argument: re.Match[str]) -> str:
-        value = (argument[2] or "").strip('"')
+        value = re.sub(r'[{}"() ]', "", _ENDS.sub(r"\1=\2:\3", argument[2] or ""))
         end = "." if value.endswith(".") else ""  # of the sentence
         shown = value.removesuffix(".")
         name = f"--{argument[1].replace('_', '-')}"

@@ -8,7 +8,7 @@ joins, plans and stored answers need no rule of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -21,7 +21,7 @@ from lapwing.expressions.types import Interval
 from lapwing.numbers import Number, inside_unit
 from lapwing.plan.bounds_search import BoundsOf, LimitOf, SearchResult, Target
 from lapwing.plan.plan import Outline, make_outline
-from lapwing.plan.question import Question
+from lapwing.plan.question import Question, with_limits
 from lapwing.sql.relation import substitute
 from lapwing.terms import SEARCH_SHARE
 
@@ -52,9 +52,8 @@ def read_automatic(bounds: Any, limits: Any, find_share: Number) -> Automatic:
         return NOTHING
     for name, word in (("bounds", bounds), ("limits", limits)):
         if word is not None and not (isinstance(word, str) and word == AUTO):
-            raise Misconfigured(
-                f'`{name}` must be "auto" here; what is known is declared by the steward. Leave it out.'
-            )
+            numbers = 'bounds={"cost": (0, 500)}, rows=20 or groups=3'
+            raise Misconfigured(f'`{name}` must be "auto" here. Numbers are written {numbers}. Nothing was charged.')
     return Automatic(bounds is not None, limits is not None, inside_unit(find_share, "find_share"))
 
 
@@ -84,7 +83,7 @@ def needs_of(read: QuestionReader, catalog: Catalog, automatic: Automatic) -> Ne
         columns = _needed_here(widest, columns, automatic)
     else:
         columns = least_facts(columns, lambda kept: _is_read(read, catalog, kept, automatic))
-    question = read(_declaring(catalog, [(column, column.widest) for column in columns]))
+    question = read(declaring(catalog, [(column, column.widest) for column in columns]))
     return Needs(columns, _limits(question, automatic), question)
 
 
@@ -122,7 +121,7 @@ def least_outline(read: QuestionReader, catalog: Catalog, automatic: Automatic) 
     """The outline if whatever may be found is found; raises Refused if the question is refused even so."""
     needs = needs_of(read, catalog, automatic)
     question = read(catalog) if needs.widest is None else needs.widest
-    return make_outline(_with_limits(question, dict.fromkeys(needs.limits, 1)))
+    return make_outline(with_limits(question, dict.fromkeys(needs.limits, 1)))
 
 
 def _needed_here(question: Question, columns: tuple[BoundsOf, ...], automatic: Automatic) -> tuple[BoundsOf, ...]:
@@ -172,12 +171,12 @@ def _candidates(catalog: Catalog, automatic: Automatic) -> tuple[BoundsOf, ...]:
 def _limits(question: Question, automatic: Automatic) -> tuple[Limit, ...]:
     """The limits that must be found: of rows if there is no other way, of groups if a unit may be in several."""
     wanted = _open_limits(question.table, automatic)
-    outline = make_outline(_with_limits(question, dict.fromkeys(wanted, 1)))
+    outline = make_outline(with_limits(question, dict.fromkeys(wanted, 1)))
     if outline.is_declared:
         return ()
     needed = []
     others: dict[Limit, int] = {limit: 1 for limit in wanted if limit is not Limit.ROWS}
-    if Limit.ROWS in wanted and is_refused(_with_limits(question, others)):
+    if Limit.ROWS in wanted and is_refused(with_limits(question, others)):
         needed.append(Limit.ROWS)
     chosen = any(kind.chosen_groups for kind in outline.kinds)
     if Limit.GROUPS in wanted and outline.group_count != 1 and not chosen:
@@ -196,7 +195,7 @@ def _open_limits(table: Table, automatic: Automatic) -> tuple[Limit, ...]:
 
 def _widest(read: QuestionReader, catalog: Catalog, columns: Sequence[BoundsOf], automatic: Automatic) -> Question:
     """The question with the widest bounds of these columns; raises Refused unless the least limits answer it."""
-    question = read(_declaring(catalog, [(column, column.widest) for column in columns]))
+    question = read(declaring(catalog, [(column, column.widest) for column in columns]))
     make_outline(_least(question, automatic))
     return question
 
@@ -211,10 +210,10 @@ def _is_read(read: QuestionReader, catalog: Catalog, columns: Sequence[BoundsOf]
 
 def _least(question: Question, automatic: Automatic) -> Question:
     """The question with the least limits that may be found."""
-    return _with_limits(question, dict.fromkeys(_open_limits(question.table, automatic), 1))
+    return with_limits(question, dict.fromkeys(_open_limits(question.table, automatic), 1))
 
 
-def _declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> Catalog:
+def declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> Catalog:
     known = {(column.table.name, column.field.name): interval for column, interval in found}
 
     def declared(table: Table) -> Table:
@@ -227,13 +226,6 @@ def _declaring(catalog: Catalog, found: Iterable[tuple[BoundsOf, Interval]]) -> 
         return replace(table, fields=tuple(fields))
 
     return Catalog(tuple(declared(table) if not table.public else table for table in catalog.tables))
-
-
-def _with_limits(question: Question, limits: Mapping[Limit, int]) -> Question:
-    """The question with these limits declared for the rows that it aggregates."""
-    table = question.table
-    rows, groups = limits.get(Limit.ROWS, table.rows_per_unit), limits.get(Limit.GROUPS, table.groups_per_unit)
-    return replace(question, table=replace(table, rows_per_unit=rows, groups_per_unit=groups, auto=frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,15 +251,15 @@ def survey(
         one = known(column)
         bounds.append((column, column.widest if one is None or one.is_nothing else column.interval(*one.powers)))
         _sort(column, one, found, missing)
-    question = read(_declaring(catalog, bounds)) if bounds else read(catalog)
-    least = make_outline(_with_limits(question, dict.fromkeys(needs.limits, 1)))
+    question = read(declaring(catalog, bounds)) if bounds else read(catalog)
+    least = make_outline(with_limits(question, dict.fromkeys(needs.limits, 1)))
     limits = {}
     for limit in needs.limits:
         target = LimitOf(question, least.domain, limit)
         one = known(target)
         limits[limit] = 1 if one is None or one.is_nothing else target.most(*one.powers)
         _sort(target, one, found, missing)
-    return Overview(_with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
+    return Overview(with_limits(question, limits) if limits else question, tuple(found), tuple(missing))
 
 
 def _sort(target: Target, one: SearchResult | None, found: list[SearchResult], missing: list[Target]) -> None:

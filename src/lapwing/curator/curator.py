@@ -137,6 +137,8 @@ class Curator:
         that was paid before and is at least as good costs nothing; `refresh` pays for a new one, and with `combine`
         joins it with all that were paid before. `key` makes a retry safe: one request with one key is paid once.
         With intervals=False quantiles come without one and err less: half of their price would buy it.
+        `rows`, `groups` and `bounds={"cost": (0, 500)}` are limits and bounds for this question, in place of the
+        declared ones: with smaller ones the noise is less, and more of a unit is left out.
         bounds="auto" finds bounds of columns that have none, limits="auto" limits of units, for `find_share` of the
         price; results are stored, and later questions reuse them free.
         Where a limit can cut something, `check` of the price, 5 % by default, tells how many units exceed it. That is
@@ -267,7 +269,8 @@ class Curator:
         self._ledger.close()
 
     def _preview_question(self, asked: QuestionRequest, request: Request) -> Preview | BatchPreview:
-        if (found := self._planner.statement(asked.question, request.today)) is None:
+        found = self._planner.statement(asked.question, request.today, request.terms.chosen)
+        if found is None:
             return self._preview(asked, request)
         text, statement = found
         confidence = confidence_of(statement.parts[0].table, request.terms.confidence)

@@ -26,7 +26,7 @@ from lapwing.curator.settings import (
     read_auto_limits,
     read_bounds,
     read_edges,
-    read_interval,
+    read_ends,
     read_limit,
     read_type,
     read_values,
@@ -39,12 +39,12 @@ from lapwing.expressions.refusal import nearest
 from lapwing.expressions.table import OTHER, Field, Table, unit_advice
 from lapwing.expressions.types import Type, type_of
 from lapwing.ledger import Ledger
-from lapwing.numbers import inside_unit, shown
+from lapwing.numbers import count, inside_unit, shown
 
 GUESS = "guess"
 """Written in place of types that are read off a CSV file."""
 
-COLUMN_FACTS = ("bounds", "unit_bounds", "values", "edges", "zones", "types")
+COLUMN_FACTS = ("bounds", "unit_bounds", "widest", "values", "edges", "zones", "types")
 """What is declared by column."""
 
 
@@ -55,9 +55,12 @@ class TableFacts:
     unit: Any
     rows_per_unit: Any
     groups_per_unit: Any
+    most_rows: Any
+    most_groups: Any
     version: Any
     bounds: Any
     unit_bounds: Any
+    widest: Any
     values: Any
     edges: Any
     zones: Any
@@ -96,9 +99,11 @@ def declare_table(title: str, source: Source, facts: TableFacts, confidence: Any
         rows_per_unit=read_limit(facts.rows_per_unit, "rows_per_unit"),
         groups_per_unit=read_limit(facts.groups_per_unit, "groups_per_unit"),
         auto=read_auto_limits(limits),
+        most_rows=None if facts.most_rows is None else count(facts.most_rows, "most_rows"),
+        most_groups=None if facts.most_groups is None else count(facts.most_groups, "most_groups"),
         version="1" if facts.version is None else _text(facts.version, "version"),
         confidence=inside_unit(confidence, "confidence"),
-    )
+    ).check_ceilings()
 
 
 def read_facts(titles: Iterable[str], given: Mapping[str, Any]) -> dict[str, TableFacts]:
@@ -148,11 +153,12 @@ def _field(column: str, kind: Type, declared: Mapping[str, Mapping[str, Any]], z
         column,
         kind,
         bounds,
-        read_interval(declared["unit_bounds"].get(column)),
+        read_ends(declared["unit_bounds"].get(column)),
         read_values(declared["values"].get(column, ()), kind),
         read_edges(declared["edges"].get(column, ()), kind),
         auto=isinstance(written, str) and written == AUTO,
         other=OTHER in declared["values"].get(column, ()),
+        widest=read_ends(declared["widest"].get(column)),
         zone=zone,
         span=span,
     )

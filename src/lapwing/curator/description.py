@@ -61,6 +61,8 @@ def _about(table: Table) -> Iterator[str]:
         rows, groups = table.rows_per_unit, table.groups_per_unit
         yield _limit(table, Limit.ROWS, rows, "rows of a unit count in a group", "COUNT(*) and SUM need it")
         yield _limit(table, Limit.GROUPS, groups, "groups for each unit", "a unit counts in every group")
+        for name, most in (("rows", table.most_rows), ("groups", table.most_groups)):
+            yield from [] if most is None else [f"for {name}, up to {most:,} may be chosen"]
 
 
 def _limit(table: Table, limit: Limit, declared: int | None, what: str, without: str) -> str:
@@ -81,6 +83,8 @@ def _declared(field: Field) -> Iterator[str]:
         yield "bounds are found privately"
     if field.bounds or field.span:
         yield f"bounds {field.bounds or field.span}"
+    if field.widest is not None:
+        yield f"up to {field.widest} may be chosen"
     if field.unit_bounds is not None:
         yield f"unit_bounds {field.unit_bounds}"
     if field.zone is not None:
@@ -98,5 +102,7 @@ def _listed(values: Sequence[Value]) -> str:
 def _facts(table: Table) -> dict[str, Any]:
     columns = {name: {"type": kind, "declared": declared} for name, kind, declared in _rows(table)}
     limits = {"rows_per_unit": table.rows_per_unit, "groups_per_unit": table.groups_per_unit}
+    ceilings = {"most_rows": table.most_rows, "most_groups": table.most_groups}
+    limits |= {name: most for name, most in ceilings.items() if most is not None}
     who = {"public": True} if table.public else {"unit": table.unit or "one row", **limits}
     return {**who, "version": table.version, "about": [*_about(table)], "columns": columns}

@@ -53,8 +53,11 @@ def open_data(
     table: str | Mapping[str, str] | None = None,
     rows_per_unit: int | str | Mapping[str, int | str | None] | None = None,
     groups_per_unit: int | str | Mapping[str, int | str | None] | None = None,
+    most_rows: int | Mapping[str, int | None] | None = None,
+    most_groups: int | Mapping[str, int | None] | None = None,
     bounds: Mapping[str, Any] | None = None,
     unit_bounds: Mapping[str, Any] | None = None,
+    widest: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
     edges: Mapping[str, Any] | None = None,
     zones: Mapping[str, Any] | None = None,
@@ -88,6 +91,7 @@ def open_data(
     `values` are publicly known groups, values={"icd": ["I21", "I50", lw.OTHER]}, where lw.OTHER stands for all other
     texts, which are then one group; `edges` are those of histograms, GROUP BY BUCKET(age).
     Dates have bounds too, bounds={"at": ("2023-01-01", "2024-12-31")}: then their months and days are public groups.
+    Questions may choose other limits and bounds; `most_rows`, `most_groups` and `widest` say how large at most.
     With "auto", questions that need bounds or a limit search for them privately, for a share of their
     price; declare what you know instead, if you can.
     Questions whose limits can cut something spend 5 % of their price on saying how much; check=0 turns that off.
@@ -102,7 +106,7 @@ def open_data(
     """
     given = {"unit": unit, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit, "version": version}
     given |= {"bounds": bounds, "unit_bounds": unit_bounds, "values": values, "edges": edges, "zones": zones}
-    given |= {"types": types, "csv": csv}
+    given |= {"types": types, "csv": csv, "most_rows": most_rows, "most_groups": most_groups, "widest": widest}
     if isinstance(data, Mapping):
         sources = _several(data, name, table)
         facts = read_facts(sources, given)

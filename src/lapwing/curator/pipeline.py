@@ -109,7 +109,7 @@ class Pipeline:
 
     def answer(self, asked: QuestionRequest, request: Request) -> RequestSteps[Release | Computed]:
         """The answer to a question, or to a statement that is computed from the answers to several."""
-        statement = self._planner.statement(asked.question, request.today)
+        statement = self._planner.statement(asked.question, request.today, request.terms.chosen)
         return self.answer_one(asked, request) if statement is None else self._computed(*statement, request)
 
     def _computed(self, text: Sql, statement: SplitStatement, request: Request) -> RequestSteps[Computed]:

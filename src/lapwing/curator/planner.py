@@ -24,6 +24,7 @@ from lapwing.answers.stored import decode_check
 from lapwing.answers.warnings import nothing_found
 from lapwing.curator.automatic import NOTHING, Automatic, QuestionReader, least_outline, needs_of, words_needed
 from lapwing.curator.batch import BatchPlan, BatchRequest, merge, split_price
+from lapwing.curator.chosen_limits import DECLARED, ChosenLimits
 from lapwing.curator.missing_facts import Declaring, accepts, ask_steward, missing_facts
 from lapwing.curator.pricing import Terms, outline_on_terms, price_on_terms, read_check, require_one_price
 from lapwing.curator.purchase import PlannedCharge
@@ -173,49 +174,57 @@ class Planner:
         self._catalog, self._ledger, self._check = catalog, ledger, check
         self.declaring: Declaring = ask_steward
         """How refusals say that facts are missing."""
-        self._read_query = lru_cache(maxsize=REMEMBERED)(partial(read_query, catalog))
+        self._chosen = lru_cache(maxsize=REMEMBERED)(lambda chosen: chosen.declare(catalog) if chosen else catalog)
+        self._read_query = lru_cache(maxsize=REMEMBERED)(self._read_chosen)
         self._searches = any(table.auto or any(field.auto for field in table.fields) for table in catalog.tables)
         """Whether the steward lets bounds or limits be found."""
 
-    def read(self, question: Any, today: date | None = None) -> Question:
+    def _read_chosen(self, text: Sql, today: date | None, chosen: ChosenLimits) -> Question | SplitStatement | None:
+        read = read_query(self._chosen(chosen), text, today)
+        if isinstance(read, SplitStatement):
+            return replace(read, parts=tuple(map(chosen.limit, read.parts)))
+        return None if read is None else chosen.limit(read)
+
+    def read(self, question: Any, today: date | None = None, chosen: ChosenLimits = DECLARED) -> Question:
         """The question in SQL or as an Ibis expression, or the part of a statement, asked on this date."""
         if isinstance(question, StatementPart):
-            parsed = self._read_query(question.text, today)
+            parsed = self._read_query(question.text, today, chosen)
             if isinstance(parsed, SplitStatement):
                 return parsed.parts[question.index]
-            return reader_of(question, today)(self._catalog)
-        text = as_sql(question)
-        parsed = self._read_query(text, today)
-        return parsed if isinstance(parsed, Question) else read_sql(text, self._catalog, today)
+        else:
+            question = as_sql(question)
+            parsed = self._read_query(question, today, chosen)
+        return parsed if isinstance(parsed, Question) else reader_of(question, today, chosen)(self._chosen(chosen))
 
-    def statement(self, question: Any, today: date | None) -> tuple[Sql, SplitStatement] | None:
+    def statement(self, question: Any, today: date | None, chosen: ChosenLimits) -> tuple[Sql, SplitStatement] | None:
         """The statement and its text, if the question is one and no ordinary question."""
         if isinstance(question, StatementPart):
             return None
         text = as_sql(question)
-        parsed = self._read_query(text, today)
+        parsed = self._read_query(text, today, chosen)
         return (text, parsed) if isinstance(parsed, SplitStatement) else None
 
     def plan(self, asked: QuestionRequest | WorkloadRequest, request: Request) -> PlannedRequest:
         """The plan of what is asked, and what must be found before it can be paid."""
         terms, budget = request.terms, self._ledger.budget
-        free = budget.capacity.zero
+        free, catalog = budget.capacity.zero, self._chosen(terms.chosen)
         if not isinstance(asked, QuestionRequest):
-            with self._naming_facts(asked, asked.outline):
-                outline = asked.outline(self._catalog)
+            with self._naming_facts(asked, asked.outline, catalog):
+                outline = asked.outline(catalog)
+                terms.chosen.check(outline.table)
                 terms.price(budget)  # refused first if none is named, since no precision can be
                 confidence = confidence_of(outline.table, terms.confidence)
                 priced = self._checked(outline, confidence, terms, terms, request)
                 return PlannedRequest(*priced, confidence, None, free)
-        read = reader_of(asked.question, request.today)
-        with self._naming_facts(asked, partial(self._outline, read, terms.automatic), read):
+        read = reader_of(asked.question, request.today, terms.chosen)
+        with self._naming_facts(asked, partial(self._outline, read, terms.automatic), catalog, read):
             if self._searches or terms.automatic.bounds or terms.automatic.limits:
-                needs = needs_of(read, self._catalog, terms.automatic)
+                needs = needs_of(read, catalog, terms.automatic)
                 if needs.many:
                     stored = partial(stored_results, self._ledger, request)
-                    search = Search(read, self._catalog, needs, budget=budget, terms=terms, stored=stored)
+                    search = Search(read, catalog, needs, budget=budget, terms=terms, stored=stored)
                     return self.survey(search, request, free)
-            question = self.read(asked.question, request.today)
+            question = self.read(asked.question, request.today, terms.chosen)
             confidence = confidence_of(question.table, terms.confidence)
             outline = outline_on_terms(question, terms, confidence)
             priced = self._checked(outline, confidence, terms, terms, request)
@@ -235,8 +244,13 @@ class Planner:
 
     def plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
         """The plans of a batch, with its price split, and one check for each list of rows and keys."""
-        reads = [reader_of(question, request.today) for question in asked.questions]
-        with self._naming_facts(asked, lambda catalog: [self._outline(read, NOTHING, catalog) for read in reads]):
+        chosen = request.terms.chosen
+        reads = [reader_of(question, request.today, chosen) for question in asked.questions]
+
+        def check(catalog: Catalog) -> list[Outline]:
+            return [self._outline(read, NOTHING, catalog) for read in reads]
+
+        with self._naming_facts(asked, check, self._chosen(chosen)):
             return self._plan_batch(asked, request)
 
     def _plan_batch(self, asked: BatchRequest, request: Request) -> PlannedBatch:
@@ -244,7 +258,7 @@ class Planner:
         questions = []
         for name, question in zip(asked.names, asked.questions, strict=True):
             with inside(f"question {name}"):
-                questions.append(self.read(question, request.today))
+                questions.append(self.read(question, request.today, terms.chosen))
         confidences = [confidence_of(question.table, terms.confidence) for question in questions]
         terms.price(budget)  # refused first if none is named
         merged, items = merge(questions, asked, confidences)
@@ -311,17 +325,17 @@ class Planner:
 
     @contextmanager
     def _naming_facts(
-        self, asked: object, check: Callable[[Catalog], object], read: QuestionReader | None = None
+        self, asked: object, check: Callable[[Catalog], object], catalog: Catalog, read: QuestionReader | None = None
     ) -> Iterator[None]:
         """Inside, a refusal names all facts that are missing, and what finds them. `check` refuses a catalog."""
         try:
             yield
         except Refused as error:
-            if accepts(check, self._catalog):
+            if accepts(check, catalog):
                 raise  # it is refused for its terms
             if error.code == "unbounded-groups" and read is not None and not self._ledger.budget.capacity.delta:
-                error = Refused(*unknown_keys(read(self._catalog)))  # no delta selects groups, however limited
-            facts, hint = missing_facts(self._catalog, repr(asked), check), "" if read is None else self._hint(read)
+                error = Refused(*unknown_keys(read(catalog)))  # no delta selects groups, however limited
+            facts, hint = missing_facts(catalog, repr(asked), check), "" if read is None else self._hint(read, catalog)
             start = f"{error.rewrite}, or" if facts and error.undeclared else error.instead
             instead = f"{start}{'' if error.undeclared else ' Also'} {self.declaring(facts)}" if facts else start
             refuse(error.code, error.part, error.why, f"{instead}{hint}")
@@ -333,10 +347,10 @@ class Planner:
             refuse(*unknown_keys(outline.question))
         return outline
 
-    def _hint(self, read: QuestionReader) -> str:
+    def _hint(self, read: QuestionReader, catalog: Catalog) -> str:
         """What finds all that is missing, if something does."""
         try:
-            words = words_needed(read, self._catalog, delta=bool(self._ledger.budget.capacity.delta))
+            words = words_needed(read, catalog, delta=bool(self._ledger.budget.capacity.delta))
         except Refused:
             return ""
         asked = " and ".join(f'{word}="auto"' for word in words)
@@ -346,11 +360,12 @@ class Planner:
         return self._ledger.remaining.delta
 
 
-def reader_of(question: Any, today: date | None) -> QuestionReader:
-    """Reads a question in SQL, a part of a statement or an Ibis expression with what a catalog declares."""
+def reader_of(question: Any, today: date | None, chosen: ChosenLimits) -> QuestionReader:
+    """Reads a question in SQL or Ibis, or a part of a statement, with a catalog that has the chosen limits."""
     if isinstance(question, StatementPart):
-        return lambda catalog: read_statement(question.text, catalog, today).parts[question.index]
-    return partial(read_sql, as_sql(question), today=today)
+        return lambda catalog: chosen.limit(read_statement(question.text, catalog, today).parts[question.index])
+    text = as_sql(question)
+    return lambda catalog: chosen.limit(read_sql(text, catalog, today))
 
 
 def confidence_of(table: Table, confidence: Number | None) -> Fraction:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_UP
 from fractions import Fraction
 from typing import Any
 
 from lapwing.answers.answer import describe
 from lapwing.answers.columns import half_width
+from lapwing.answers.limit_advice import LimitCosts, error_text, limit_costs
 from lapwing.answers.preview import PricePreview
 from lapwing.answers.warnings import cut_note, left_out, useless
 from lapwing.curator.pricing import Terms, price_words
@@ -113,6 +113,7 @@ class Preview(PricePreview):
             "null_because": self.nothing or None,
             "notes": [] if self.missing or self.nothing else self.notes(),
             "check": None if self.check is None else str(self.check),
+            "limits": self._limit_costs.to_dict(),
         }
 
     def lines(self) -> list[str]:
@@ -139,14 +140,16 @@ class Preview(PricePreview):
     def brief(self) -> list[str]:
         """The error of each number, which keys are shown, and what is known to be cut or useless."""
         cut = "" if self.checked is None else cut_note(self.plan.question, self.checked, self.confidence)
-        return [*self._short_numbers(), *self._named(), *self._shown_keys(), *(self._refused() or filter(None, [cut]))]
+        many = self.plan.groups_per_unit * (self.plan.table.row_limit or 1) >= 20  # rows of a unit
+        last = self._refused() or [*(self._limit_costs.sentence if many else []), *filter(None, [cut])]
+        return [*self._short_numbers(), *self._named(), *self._shown_keys(), *last]
 
     def _refused(self) -> list[str]:
         lost = [] if self.stored else useless(self.plan, self.confidence, self.assume_rows)
         return [f"{part} is refused: {why} {instead}" for part, why, instead in lost]
 
     def _named(self) -> list[str]:
-        return [f"{name}: within {_rounded(error)}" for name, error in self._named_errors.items()]
+        return [f"{name}: within {error_text(error)}" for name, error in self._named_errors.items()]
 
     def _short_numbers(self) -> list[str]:
         """One line for each number: its error; of means for several sizes of groups."""
@@ -157,7 +160,7 @@ class Preview(PricePreview):
                 lines.append(f"{words}: {promise.format(self._level)}")
             elif measure.kind.is_known_beforehand(reading.statistic):
                 error = self._error(reading, 1)
-                lines += [] if error is None else [f"{words}: within {_rounded(error)} ({self._level}){each}"]
+                lines += [] if error is None else [f"{words}: within {error_text(error)} ({self._level}){each}"]
             elif measure.mechanism is not None:
                 lines.append(f"{words}: {self._by_size(reading) or 'its interval comes with the answer'}")
         return lines
@@ -168,7 +171,7 @@ class Preview(PricePreview):
         errors = [(rows, error) for rows in sizes if (error := self._error(reading, rows)) is not None]
         lost = self._useless(reading, errors)
         told = [f"useless in groups of {max(lost):,} rows or fewer"] if lost else []
-        told += [f"within {_rounded(error)} in groups of {rows:,} rows" for rows, error in errors if rows not in lost]
+        told += [f"within {error_text(error)} in groups of {rows:,} rows" for rows, error in errors if rows not in lost]
         return f"{', '.join(told)} ({self._level})" if told else ""
 
     def _useless(self, reading: Reading, errors: Sequence[tuple[int, float]]) -> list[int]:
@@ -189,8 +192,15 @@ class Preview(PricePreview):
         return [price, *self._epsilon(), *known, *self._first()]
 
     def accuracy(self) -> list[str]:
-        """How good each number is, and which keys are shown."""
-        return [*self._numbers(), *self._named(), *self._keys()]
+        """How good each number is, with which limits it would be better, and which keys are shown."""
+        costs = self._limit_costs
+        return [*self._numbers(), *self._named(), *costs.table, *costs.sentence, *self._keys()]
+
+    @property
+    def _limit_costs(self) -> LimitCosts:
+        if self.stored or self.missing or self.nothing or self.plan.outline.is_declared:
+            return LimitCosts()
+        return limit_costs(self.plan, self.confidence, self.assume_rows or ASSUMED[1])
 
     def notes(self) -> list[str]:
         """What the answer will say of its limits, what of the price says how much they cut, and why it is refused."""
@@ -221,7 +231,7 @@ class Preview(PricePreview):
             errors = replace(self, plan=priced(self.plan.outline, prices)).errors
         except (Refused, Misconfigured):
             return ""
-        return next((f"within {_rounded(error)}" for error in errors.values()), "")
+        return next((f"within {error_text(error)}" for error in errors.values()), "")
 
     def _first(self) -> list[str]:
         if not self.missing:
@@ -266,7 +276,7 @@ class Preview(PricePreview):
             return [f"{words}: its interval comes with the answer and depends on the data{each}"]
         lost = self._useless(reading, errors)
         lines = [
-            f"{words}: within {_rounded(error)} with {self._level} confidence"
+            f"{words}: within {error_text(error)} with {self._level} confidence"
             + (f", if a group has at least {rows:,} rows" if depends else each)
             for rows, error in errors
             if rows not in lost
@@ -311,8 +321,3 @@ def _useless(rows: int) -> str:
         f"useless in groups of {rows:,} rows or fewer, where the interval is as wide as the bounds allow. "
         "Ask at a larger epsilon or about larger groups, or have narrower bounds declared"
     )
-
-
-def _rounded(error: float) -> str:
-    """Three significant digits, or the whole part if that is longer; never below the error."""
-    return f"{math.ceil(error):,}" if error >= 100 else round_text(exact(error, "error"), 3, rounding=ROUND_UP)

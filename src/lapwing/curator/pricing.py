@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from lapwing.answers.columns import half_width
 from lapwing.curator.automatic import NOTHING, Automatic
+from lapwing.curator.chosen_limits import DECLARED, ChosenLimits
 from lapwing.errors import BudgetExceeded, Misconfigured, Refused
 from lapwing.expressions.expression import Slot
 from lapwing.expressions.refusal import refuse
@@ -58,6 +59,8 @@ class Terms:
     """The share of the price that checks what limits cut; 0 for none, None for the default."""
     share: Number | None = field(default=None, kw_only=True)
     """The part of the whole budget that the question takes, in the budget's own currency."""
+    chosen: ChosenLimits = field(default=DECLARED, kw_only=True)
+    """Limits and bounds in place of the declared ones."""
 
     def __post_init__(self) -> None:
         if self.assume_rows is not None:

@@ -19,8 +19,10 @@ from lapwing.answers.distribution import ask_distribution
 from lapwing.answers.marginals import CellsPerAxis, ask_marginals, read_columns
 from lapwing.curator.automatic import read_automatic
 from lapwing.curator.batch import BatchRequest
+from lapwing.curator.chosen_limits import read_chosen
 from lapwing.curator.pricing import Terms
-from lapwing.expressions.identity import Facts, Identity, number_facts
+from lapwing.errors import Misconfigured
+from lapwing.expressions.identity import Facts, Identity, interval_facts, number_facts
 from lapwing.expressions.table import Catalog
 from lapwing.numbers import exact, flag
 from lapwing.plan.plan import Outline, Plan
@@ -166,13 +168,16 @@ class Request:
         terms, automatic = self.terms, self.terms.automatic
         numbers = (terms.within, terms.epsilon, terms.delta, terms.confidence, terms.assume_rows, terms.share)
         check = () if terms.check is None else (_facts(terms.check),)
+        limits, bounds = terms.chosen, tuple((name, interval_facts(ends)) for name, ends in terms.chosen.bounds)
+        chosen = (("limits", limits.rows, limits.groups, bounds),) if limits else ()
         searches = (automatic.bounds, automatic.limits, number_facts(automatic.share))
-        return (_facts(numbers), terms.intervals, *searches, *check)
+        return (_facts(numbers), terms.intervals, *searches, *check, *chosen)
 
 
-_PRICE = frozenset(term.name for term in fields(Terms)) - {"automatic", "taken"}
+_PRICE = frozenset(term.name for term in fields(Terms)) - {"automatic", "taken", "chosen"}
 _HOW = frozenset(("refresh", "combine", "anyway", "analyst", "key"))
 _SEARCH = ("bounds", "limits", "find_share")
+_CHOSEN = ("rows", "groups", "bounds")
 _CELLS = ("table", "where", "ways", "cells")
 
 
@@ -191,9 +196,12 @@ def make_request(asked: Asked, terms: Mapping[str, Any], kind: Any = None, at_mo
         elif isinstance(asked, BatchRequest):
             asked = replace(asked, questions=bind_parameters(asked.questions, params))
     price: dict[str, Any] = {name: terms[name] for name in _PRICE & terms.keys()}
+    price["chosen"] = read_chosen(*map(terms.get, _CHOSEN))
     if not terms.keys().isdisjoint(_SEARCH):
-        find_share = terms.get("find_share", SEARCH_SHARE)
-        price["automatic"] = read_automatic(terms.get("bounds"), terms.get("limits"), find_share)
+        bounds = None if isinstance(terms.get("bounds"), Mapping) else terms.get("bounds")
+        if bounds is not None and not isinstance(asked, QuestionRequest):
+            raise Misconfigured('`bounds` is by column here: bounds={"cost": (0, 500)}. Nothing was charged.')
+        price["automatic"] = read_automatic(bounds, terms.get("limits"), terms.get("find_share", SEARCH_SHARE))
     return Request(asked, Terms(**price), **{name: terms[name] for name in _HOW & terms.keys()}, at_most=at_most)
 
 

@@ -9,6 +9,7 @@
     unit = "patient_id"            # or: unit = "row"
     rows_per_unit = 10
     groups_per_unit = 3
+    most_rows = 50                 # optional: the most that a question may choose; `widest` for bounds of columns
 
     [tables.visits.columns]
     patient_id = { type = "text" }
@@ -46,6 +47,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from lapwing.curator.automatic import AUTO
+from lapwing.curator.chosen_limits import read_interval
 from lapwing.curator.pricing import read_check
 from lapwing.engines.backends import local_source
 from lapwing.engines.public import read_public
@@ -69,9 +71,9 @@ _TOP = {"budget", "check", "ledger", "memory", "tables", "public", "serve", "spa
 _SPARK = {"master"}
 _BUDGET = {"epsilon", "delta", "accounting"}
 _TABLE = {"source", "table", "csv", "unit", "version", "confidence", "columns", "schema", "answer_time"}
-_TABLE |= {limit.value for limit in Limit}
+_TABLE |= {"most_rows", "most_groups", *(limit.value for limit in Limit)}
 _PUBLIC = {"source", "table", "csv", "key", "types"}
-_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "other", "edges", "zone"}
+_COLUMN = {"type", "bounds", "unit_bounds", "values", "null", "other", "edges", "zone", "widest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,9 @@ class _Reader:
                 auto=read_auto_limits(found),
                 schema=self._text(found["schema"], f"{at}schema") if "schema" in found else None,
                 answer_time=self._answer_time(name, found) if "answer_time" in found else None,
-            ),
+                most_rows=self._ceiling(found, "most_rows", at),
+                most_groups=self._ceiling(found, "most_groups", at),
+            ).check_ceilings(),
         )
         source = self._source(found, at)
         return replace(table, schema=table.schema or schema_of(source)), source
@@ -257,7 +261,7 @@ class _Reader:
         self._known(found, _COLUMN, at)
         kind = self._at(f"{at}type", lambda: read_type(self._required(found, "type", at)))
         bounds, span = self._at(f"{at}bounds", lambda: read_bounds(found.get("bounds"), kind))
-        totals = self._at(f"{at}unit_bounds", lambda: read_interval(found.get("unit_bounds")))
+        totals = self._at(f"{at}unit_bounds", lambda: read_ends(found.get("unit_bounds")))
         values = self._at(f"{at}values", lambda: read_values(found.get("values", []), kind))
         for key, what, value in (("other", "OTHER", OTHER.value), ("null", "NULL", None)):
             if (more := found.get(key, False)) not in (False, True) or (more and not values):
@@ -265,12 +269,16 @@ class _Reader:
                 self._fail(f"{at}{key}", rule, f"Write {key} = true beside them.")
             values = (*values, value) if more else values
         facts: dict[str, Any] = {"auto": found.get("bounds") == AUTO, "other": found.get("other", False), "span": span}
+        facts["widest"] = self._at(f"{at}widest", lambda: read_ends(found.get("widest")))
         facts["edges"] = self._at(f"{at}edges", lambda: read_edges(found.get("edges", []), kind))
         facts["zone"] = self._text(found["zone"], f"{at}zone") if "zone" in found else None
         return self._at(f"columns.{name}", lambda: Field(name, kind, bounds, totals, values, **facts))
 
     def _limit(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
         return self._at(f"{at}{key}", lambda: read_limit(found.get(key), key))
+
+    def _ceiling(self, found: Mapping[str, Any], key: str, at: str) -> int | None:
+        return self._at(f"{at}{key}", lambda: count(found[key], key)) if key in found else None
 
     def _required(self, found: Mapping[str, Any], key: str, at: str) -> Any:
         if key not in found:
@@ -346,7 +354,7 @@ def read_bounds(value: object, kind: Type) -> tuple[Interval | None, Span | None
     if kind is Type.TEXT and isinstance(value, list | tuple) and any(isinstance(end, date | str) for end in value):
         raise Misconfigured('bounds are dates, but the column is text. Declare its type as "date" or "timestamp".')
     if value is None or _is_auto(value) or kind not in (Type.DATE, Type.TIMESTAMP):
-        return None if _is_auto(value) else read_interval(value), None
+        return None if _is_auto(value) else read_ends(value), None
     if isinstance(value, list | tuple) and len(value) == 2:
         with suppress(LapwingError):
             low, high = _edge(value[0], kind, time.min), _edge(value[1], kind, time.max)
@@ -362,13 +370,9 @@ def _edge(value: object, kind: Type, edge: time) -> Value:
     return datetime.combine(value, edge) if whole else _value(value, kind)  # type: ignore[arg-type]
 
 
-def read_interval(value: object) -> Interval | None:
+def read_ends(value: object) -> Interval | None:
     """Two numbers, the lower first; None if there are none."""
-    if value is None:
-        return None
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise Misconfigured("bounds must be two numbers, the lower first, for example [0, 100].")
-    return Interval(exact(value[0], "the lower bound"), exact(value[1], "the upper bound"))
+    return None if value is None else read_interval(value)
 
 
 def read_values(values: object, kind: Type, name: str = "values", example: str = "['F', 'M']") -> tuple[Value, ...]:

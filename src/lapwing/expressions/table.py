@@ -64,6 +64,8 @@ class Field:
     """True if the first question that needs bounds searches for them privately, for a share of its price."""
     other: bool = field(default=False, repr=False)
     """True if a text that is not declared is read as OTHER, the last of `values` but for NULL."""
+    widest: Interval | None = field(default=None, compare=False, repr=False)
+    """The widest bounds that a question may choose; None for any."""
     zone: str | None = field(default=None, repr=False)
     """The time zone of its timestamps: UTC, or the one whose local times they are; None if that is not known."""
     span: Span | None = field(default=None, repr=False)
@@ -83,7 +85,7 @@ class Field:
             raise Misconfigured(
                 f'`{self.name}.bounds` is "auto", only for numbers without other bounds. Remove one of the two.'
             )
-        for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds)):
+        for name, interval in (("bounds", self.bounds), ("unit_bounds", self.unit_bounds), ("widest", self.widest)):
             if interval is not None and not self.type.is_number:
                 raise Misconfigured(
                     f"`{self.name}.{name}` is set, but the type is {self.type.value}. "
@@ -165,6 +167,10 @@ class Table:
     """What questions may write before its name, besides main and public; None for any word. No fact about the rows."""
     dummy: bool = field(default=False, compare=False, repr=False)
     """True if its rows are made up, to try questions on. Every answer says so."""
+    most_rows: int | None = field(default=None, compare=False, repr=False)
+    """The largest limit of rows that a question may choose; None for any."""
+    most_groups: int | None = field(default=None, compare=False, repr=False)
+    """The same of groups."""
     answer_time: float | None = field(default=None, compare=False, repr=False)
     """Seconds in which a pass over its rows is usually done, if that is declared. No fact about the rows."""
     by_row: bool = field(init=False, compare=False, repr=False)
@@ -192,6 +198,19 @@ class Table:
             raise Misconfigured(
                 f"`unit` is `{self.unit}`, but `{self.name}` has no such column. {unit_advice(self.unit, names)}"
             )
+
+    def ceiling(self, limit: Limit) -> int | None:
+        return self.most_rows if limit is Limit.ROWS else self.most_groups
+
+    def check_ceilings(self) -> Table:
+        """The table; raises Misconfigured if it declares more than questions may choose."""
+        limits = {"rows": (self.rows_per_unit, self.most_rows), "groups": (self.groups_per_unit, self.most_groups)}
+        above = [f"{name}_per_unit" for name, (own, most) in limits.items() if own and most and own > most]
+        above += [f"{f.name}.bounds" for f in self.fields if f.widest and f.bounds and not f.widest.holds(f.bounds)]
+        if above:
+            ceilings = "`most_rows`, `most_groups` or `widest`"
+            raise Misconfigured(f"`{above[0]}` is more than questions may choose. Raise {ceilings}, or lower it.")
+        return self
 
     @property
     def bases(self) -> tuple[Table, ...]:

@@ -41,6 +41,9 @@ class Interval:
     def magnitude(self) -> Fraction:
         return max(abs(self.low), abs(self.high))
 
+    def holds(self, other: Interval) -> bool:
+        return self.low <= other.low and other.high <= self.high
+
     def times(self, factor: int) -> Interval:
         """The range of a sum of up to `factor` numbers from the interval."""
         return Interval(min(Fraction(0), factor * self.low), max(Fraction(0), factor * self.high))

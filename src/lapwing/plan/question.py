@@ -27,7 +27,7 @@ from lapwing.expressions.expression import Call, Column, Expression, Key, Slot, 
 from lapwing.expressions.identity import Facts, aggregate_facts, expression_facts, rows_facts
 from lapwing.expressions.operators.dates import is_local
 from lapwing.expressions.operators.text import ILIKE, LOWER, REGEXP_MATCHES, UPPER, parts_of
-from lapwing.expressions.table import Table
+from lapwing.expressions.table import Limit, Table
 from lapwing.expressions.types import Type
 from lapwing.expressions.zones import VERSION
 
@@ -103,6 +103,13 @@ class Question:
         keys = ",".join(sorted(map(canonical_text, self.keys)))
         aggregates = ",".join(sorted([aggregate.canonical() for aggregate in self.aggregates]))
         return f"{self.table.canonical}|{where}|{keys}|{aggregates}"
+
+
+def with_limits(question: Question, limits: Mapping[Limit, int]) -> Question:
+    """The question with these limits declared for the rows that it aggregates."""
+    table = question.table
+    rows, groups = limits.get(Limit.ROWS, table.rows_per_unit), limits.get(Limit.GROUPS, table.groups_per_unit)
+    return replace(question, table=replace(table, rows_per_unit=rows, groups_per_unit=groups, auto=frozenset()))
 
 
 def note_of(today: date) -> str:

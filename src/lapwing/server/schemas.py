@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from hashlib import sha256
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, create_model
 
@@ -23,6 +23,7 @@ from lapwing.privacy.budget import Cost
 from lapwing.terms import (
     TERMS,
     BatchTerms,
+    Bounds,
     DistributionTerms,
     MarginalsTerms,
     Params,
@@ -50,7 +51,10 @@ Constant = bool | int | float | str | None
 Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
 
 
+_BOUNDS = dict[ColumnName, tuple[DecimalNumber, DecimalNumber]]
 _TYPES: dict[Any, Any] = {
+    Bounds | None: _BOUNDS | None,
+    Literal["auto"] | Bounds | None: Literal["auto"] | _BOUNDS | None,
     Number | None: DecimalNumber | None,
     Number: DecimalNumber,
     Within | None: DecimalNumber | dict[ColumnName, DecimalNumber] | None,

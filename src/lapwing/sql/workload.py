@@ -82,11 +82,6 @@ def _groups(table: Table, cells: int) -> tuple[int, bool]:
     if table.by_row:
         return 1, False
     if table.groups_per_unit is None:
-        refuse(
-            "unbounded-groups",
-            f"`{table.name}`",
-            "one unit could count in every cell.",
-            "Ask for each count by itself",
-            f"groups_per_unit for `{table.name}`",
-        )
+        why, undeclared = "one unit could count in every cell.", f"groups_per_unit for `{table.name}`"
+        refuse("unbounded-groups", f"`{table.name}`", why, "Pass groups=1", undeclared)
     return min(cells, table.groups_per_unit), table.groups_per_unit < cells
