@@ -347,14 +347,14 @@ the engine enforces whichever the noise is made for:
 |---|---|---|
 | `rows=5` | `--rows 5` | `rows_per_unit` |
 | `groups=1` | `--groups 1` | `groups_per_unit` |
-| `bounds={{"cost": (0, 500)}}` | `--bounds cost=0:500`, repeated or with commas | `bounds` of a column; also where none are declared |
+| `bounds={{"cost": (0, 500)}}` | `--bounds cost=0:500` | `bounds` of a column; also where none are declared |
 
 - Smaller limits mean less noise, and more of a unit is left out: which of its groups count is decided by a keyed hash
   of unit and group, more rows are cut as in any answer, and values beyond bounds are clipped. Larger limits leave out
   less, with more noise. The price is the same. Declared `unit_bounds` of a total stay as they are.
 - `preview.explain()` shows the errors with several limits on groups, which limit adds most to the noise, and the
-  argument that helps most. It plans the question again, reads no data and is free. A short preview says the second where
-  20 or more rows of a unit count, and so does the refusal of an answer that would carry no information.
+  argument that helps most. It plans the question again, reads no data and is free. A short preview says the second
+  where 20 or more rows of a unit count, and so does the refusal of an answer that would carry no information.
 - In a join, and over subqueries, `rows=` and `groups=` replace the limits of each table, and joined rows are held to
   them too. A column that several tables have is named with its table: `bounds={{"visits.cost": (0, 500)}}`.
 - A question on other limits is another question: it has its own stored answer, and a retry key stands for its limits.
