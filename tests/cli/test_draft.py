@@ -134,3 +134,13 @@ def test_the_command_takes_what_the_first_line_does_not_show(visits: Path, tmp_p
     settings = read_settings(tmp_path / "lapwing.toml")
     assert settings.tables[0][1] == Csv(visits, ";", "windows-1252", ",", "'", ("NA", "-"))
     assert [table.name for table, _ in settings.public] == ["regions"]
+
+
+def test_a_server_warns_of_marks_that_are_left(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("p,x\na,1\n", encoding="utf-8")
+    text = '# REVIEW: x\n[budget]\nepsilon = 1\n[tables.v]\nsource = "v.csv"\nunit = "p"\n'
+    text += '[tables.v.columns]\np = { type = "text" }\n'
+    (tmp_path / "lapwing.toml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "lapwing", "serve", "--check"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "lines of lapwing.toml still marked REVIEW: 1." in done.stdout

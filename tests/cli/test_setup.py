@@ -14,10 +14,11 @@ import anyio
 import httpx
 import pytest
 
-from lapwing.cli.setup import ColumnFacts, SetupFacts, first_questions
+from lapwing.cli.setup import ColumnFacts, SetupFacts
 from lapwing.cli.setup_page import setup_app
 from lapwing.curator import load
 from lapwing.curator.settings import settings_of
+from lapwing.curator.summary import first_questions
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 

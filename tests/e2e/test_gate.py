@@ -230,7 +230,7 @@ def test_facts_about_the_data_are_the_same_with_and_without_a_person() -> None:
 
 PREVIEWS = {"preview", "preview_batch", "preview_distribution", "preview_marginals"}
 FREE = {*PREVIEWS, "preview_request", "table", "close", "catalog", "budget", "ledger", "describe", "dummy", "address"}
-PAID = {"sql", "ask", "answer", "steps", "watch", "batch", "distribution", "marginals"}
+PAID = {"sql", "ask", "answer", "steps", "watch", "batch", "summary", "distribution", "marginals"}
 
 
 def test_every_public_way_to_an_answer_is_paid() -> None:

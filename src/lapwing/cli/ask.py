@@ -89,6 +89,31 @@ def batch(
     _answer(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
 
 
+@takes_options(AskBatchTerms)
+def summary(
+    table: Annotated[str | None, typer.Argument(help="The table, if there are several.")] = None,
+    weights: Annotated[str | None, typer.Option(hidden=True)] = None,
+    only_preview: PreviewOption = False,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    explain: ExplainOption = False,
+    file: FileOption = DEFAULT,
+    **terms: Any,
+) -> None:
+    """Count rows, missing values and declared values, with means and quartiles, at one price."""
+    del weights
+    from lapwing.curator.batch import read_batch
+    from lapwing.curator.request import make_request
+    from lapwing.curator.settings import read_settings
+    from lapwing.curator.summary import summary_of
+    from lapwing.expressions.table import Catalog
+
+    check_formats(as_json, as_csv)
+    catalog = Catalog(tuple(one for one, _ in read_settings(file).tables))
+    request = make_request(read_batch(summary_of(catalog, table), None), read_terms(AskBatchTerms, terms))
+    _answer(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
+
+
 @takes_options(AskDistributionTerms)
 def distribution(
     column: Annotated[str, typer.Argument(help="A column with declared values or bounds.")],

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lapwing.cli.ask import ask, batch, distribution, marginals, preview
+from lapwing.cli.ask import ask, batch, distribution, marginals, preview, summary
 from lapwing.cli.check import check
 from lapwing.cli.lab import attack, audit
 from lapwing.cli.ledger import app as ledger_app
@@ -159,9 +159,14 @@ def serve(
 ) -> None:
     r"""Answer questions over HTTP, for people who do not trust each other. \[serve] in lapwing.toml says how."""
     need_server("Servers")
+    from lapwing.curator.settings import open_marks
     from lapwing.server.run import prepare, run
 
     settings, token = prepare(file)
+    if marks := open_marks(file):
+        echo(
+            f"Warning: lines of {file} still marked REVIEW: {len(marks)}. `lapwing check` compares facts with the data."
+        )
     if token is not None:
         echo(f"The first steward's token is in {token}. Only its owner can read it; keep it that way.")
     if check:
@@ -243,8 +248,9 @@ def init(
 def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file: Path, *, browser: bool) -> None:
     """Asks for the facts of one file, and writes them."""
     from lapwing.cli.draft import source_of
-    from lapwing.cli.setup import SetupFacts, ask_facts, first_questions
+    from lapwing.cli.setup import SetupFacts, ask_facts
     from lapwing.curator.settings import settings_of
+    from lapwing.curator.summary import first_questions
     from lapwing.engines.backends import stored_types
 
     types = stored_types(source_of(str(data)), guess=True)
@@ -265,6 +271,7 @@ def _set_up(data: Path, unit: str | None, epsilon: str | None, delta: str, file:
 app.command()(ask)
 app.command()(preview)
 app.command(hidden=True)(batch)
+app.command(hidden=True)(summary)
 app.command(hidden=True)(distribution)
 app.command(hidden=True)(marginals)
 for command in (check, plan):

@@ -20,7 +20,7 @@ from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
 
 if TYPE_CHECKING:
-    from lapwing.expressions.table import Table
+    pass
 
 LISTED = (Type.TEXT, Type.INTEGER)
 
@@ -82,19 +82,6 @@ def ask_facts(data: Path, types: Mapping[str, Type], unit: str | None, epsilon: 
             values = _prompt(f"{name} ({kind.value}): public values to group by, such as F, M") if listed else ""
             columns[name] = ColumnFacts(kind.value, bounds, values)
     return SetupFacts(data, unit, epsilon, delta, rows, groups, columns)
-
-
-def first_questions(table: Table) -> list[str]:
-    """Three questions that these facts answer."""
-    name = table.name if table.name.isidentifier() else f'"{table.name}"'
-    counted = "COUNT(*)" if table.row_limit is not None else f"COUNT(DISTINCT {_quoted(table.unit or '')})"
-    questions = [f"SELECT {counted} AS n FROM {name}"]
-    keys = [f.name for f in table.fields if f.values and f.name != table.unit]
-    means = [f.name for f in table.fields if f.bounds is not None and f.name != table.unit]
-    questions += [f"SELECT {_quoted(key)}, {counted} AS n FROM {name} GROUP BY {_quoted(key)}" for key in keys[:1]]
-    if table.row_limit is not None:
-        questions += [f"SELECT AVG({_quoted(column)}) AS mean FROM {name}" for column in means[:1]]
-    return questions
 
 
 def _prompt(question: str) -> str:

@@ -21,8 +21,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lapwing.cli.plan import error_of, made_up
-from lapwing.cli.setup import SetupFacts, facts_from, first_questions
+from lapwing.cli.setup import SetupFacts, facts_from
 from lapwing.curator.settings import Settings, settings_of
+from lapwing.curator.summary import first_questions
 from lapwing.errors import LapwingError
 from lapwing.expressions.types import Type
 from lapwing.server.console.addresses import PAGES, POLICY, TYPES, templates

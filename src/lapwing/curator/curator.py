@@ -31,6 +31,7 @@ from lapwing.curator.request import (
     cells_of,
     make_request,
 )
+from lapwing.curator.summary import summary_of
 from lapwing.curator.watch import Watch, make_session
 from lapwing.engines.engine import Engine
 from lapwing.errors import LapwingError
@@ -165,6 +166,11 @@ class Curator:
         """
         asked = read_batch(questions, terms.get("weights"))
         return cast(Batch, self.answer(make_request(asked, terms, AskBatchTerms)))
+
+    @takes(AskBatchTerms)
+    def summary(self, table: str | None = None, **terms: Unpack[AskBatchTerms]) -> Batch:
+        """Rows, missing values, counts of declared values, means and quartiles of a table: one batch, one price."""
+        return self.batch(summary_of(self._catalog, table), **terms)
 
     @takes(BatchTerms)
     def preview_batch(self, questions: Sequence[Any] | Mapping[str, Any], **terms: Unpack[BatchTerms]) -> BatchPreview:
