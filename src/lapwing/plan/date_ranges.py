@@ -127,7 +127,7 @@ def _compared(part: Expression, function: Expression, name: str, others: Sequenc
         return
     values = [value for value in map(_constant, others) if value is not None]
     with suppress(OverflowError, ValueError, TypeError):  # no value, or a year that is not from 1 to 9999
-        days = [value if isinstance(value, date) else date(value, 1, 1) for value in values]  # type: ignore[arg-type]
+        days = [value if isinstance(value, date) else date(value, 1, 1) for value in values]
         first, last = min(days), max(days).replace(month=12, day=31) if isinstance(values[0], int) else max(days)
         if daily and part.type is Type.TIMESTAMP:
             first, last = datetime.combine(first, time.min), datetime.combine(last, time.max)
