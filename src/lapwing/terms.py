@@ -29,7 +29,7 @@ SEARCH_SHARE = 0.35
 
 Params = Mapping[str, Any] | Sequence[Any]
 """The values of $name by name, or of each ? in order."""
-Bounds = Mapping[str, Sequence[Number]]
+ColumnBounds = Mapping[str, Sequence[Number]]
 """The lower and the upper bound of columns, by name."""
 Within = Number | Mapping[str, Number]
 """A half-width for every number of the answer, or one for each by its name."""
@@ -118,7 +118,7 @@ class PreviewTerms(_Priced, _Again, _Sql, total=False):
     within: Within | None
     assume_rows: int | None
     intervals: bool
-    bounds: Literal["auto"] | Bounds | None
+    bounds: Literal["auto"] | ColumnBounds | None
     limits: Literal["auto"] | None
     find_share: Number
 
@@ -141,7 +141,7 @@ class BatchTerms(_Priced, _Again, _Sql, total=False):
     """Of several questions, and of their preview."""
 
     weights: Sequence[Number] | Mapping[str, Number] | None
-    bounds: Bounds | None
+    bounds: ColumnBounds | None
 
 
 class AskBatchTerms(BatchTerms, _Paid, total=False):
@@ -155,7 +155,7 @@ class RemoteBatchTerms(BatchTerms, _Keyed, total=False):
 class _Cells(_Priced, total=False):
     table: str | None
     where: str | None
-    bounds: Bounds | None
+    bounds: ColumnBounds | None
 
 
 class PreviewDistributionTerms(_Cells, total=False):
@@ -243,7 +243,7 @@ def read_decimal(text: str) -> Decimal:
 
 def takes_bounds(kind: Any) -> bool:
     """Whether a term of this type takes bounds by column."""
-    return kind in (Bounds | None, Literal["auto"] | Bounds | None)
+    return kind in (ColumnBounds | None, Literal["auto"] | ColumnBounds | None)
 
 
 def read_term(kind: Any, text: str | Sequence[str]) -> Any:

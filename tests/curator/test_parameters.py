@@ -6,6 +6,8 @@ import json
 import re
 from datetime import date, datetime
 from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,14 @@ from lapwing.sql.split import read_sql
 from support.visits import frame, open_visits, visits_catalog, write_visits
 
 CATALOG = visits_catalog(zone="UTC")
+
+
+class Name(str, Enum):  # noqa: UP042 (a StrEnum is its value)
+    """Texts with names, of which str() gives the name."""
+
+    ANN = "Ann"
+
+
 COUNT = "SELECT COUNT(*) AS n FROM visits WHERE "
 CASES: list[tuple[str, Any, str]] = [
     ("age > $age", {"age": 40}, "age > 40"),
@@ -46,6 +56,7 @@ CASES: list[tuple[str, Any, str]] = [
     ("sick = $s", {"s": True}, "sick = TRUE"),
     ("sick = $s", {"s": "false"}, "sick = FALSE"),
     ("name = $s", {"s": "it's"}, "name = 'it''s'"),
+    ("name = $s", {"s": Name.ANN}, "name = 'Ann'"),
     ("name ILIKE $s", {"s": "a%"}, "name ILIKE 'a%'"),
     ('name IN ($a, $"b c")', {"a": "x", "b c": "y"}, "name IN ('x', 'y')"),
     ("COALESCE(name, $x) = 'a'", {"x": None}, "COALESCE(name, NULL) = 'a'"),
@@ -65,6 +76,12 @@ def test_a_question_with_parameters_is_the_one_with_its_constants_written_out(
     found, expected = read_sql(bound, CATALOG), read_sql(COUNT + written, CATALOG)
     assert found.facts == expected.facts
     assert found.where == expected.where
+
+
+@pytest.mark.parametrize("value", [Decimal("sNaN"), Fraction(10**400), 10**5000, -(10**5000)], ids=lambda _: "")
+def test_numbers_that_cannot_be_written_are_refused(value: Any) -> None:
+    with pytest.raises(Refused, match="Pass a finite number"):
+        bind_parameters([COUNT + "cost > $c"], {"c": value})
 
 
 def test_parameters_stand_wherever_constants_do() -> None:

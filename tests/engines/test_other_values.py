@@ -12,12 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lapwing.curator.policy import limits_of
 
 import lapwing as lw
 from lapwing.curator.fit import facts_of
+from lapwing.curator.private_data import declaration
 from lapwing.curator.settings import read_settings
 from lapwing.engines.dialect import MANY
+from lapwing.engines.engine import Origin
 from lapwing.errors import Misconfigured
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
@@ -175,8 +176,9 @@ def test_it_is_part_of_what_an_answer_is_stored_under() -> None:
         "t", (plain.fields[0], Field("s", Type.TEXT, values=plain.fields[1].values), plain.fields[2]), "u", 3, 2
     )
     assert len({facts(with_other), facts(plain), facts(make_table(DECLARED[:3]))}) == 3
-    assert limits_of(with_other)["columns"]["s"]["other"] is True
-    assert "other" not in limits_of(plain)["columns"]["s"]
+    noted, unnoted = (declaration(table, Origin(b"", None)).limits["columns"]["s"] for table in (with_other, plain))
+    assert noted["other"] is True
+    assert "other" not in unnoted
 
 
 def test_a_settings_file_declares_it(tmp_path: Path) -> None:

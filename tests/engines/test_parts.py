@@ -94,6 +94,16 @@ def test_parts_of_other_kinds_are_refused(folder: Path) -> None:
         read_source(str(folder))
 
 
+@pytest.mark.parametrize("link", [None, Path.symlink_to, Path.hardlink_to])
+def test_a_file_that_is_named_or_linked_twice_is_refused(folder: Path, link: Any) -> None:
+    """Where every row is a unit, each of its rows would be two units."""
+    first = folder / "2024.parquet"
+    if link is not None:
+        link(folder / "again.parquet", first)
+    with pytest.raises(lw.Misconfigured, match=r"named twice, or linked to another\. Name each file once\."):
+        people(read_source([first, first] if link is None else str(folder)))
+
+
 @pytest.mark.parametrize("columns", [{"q": [1]}, {"p": ["x"]}, {"p": pa.array([1], pa.int32())}])
 def test_parts_with_other_columns_are_refused_by_a_constant_sentence(folder: Path, columns: dict[str, Any]) -> None:
     pq.write_table(pa.table(columns), folder / "2026.parquet")

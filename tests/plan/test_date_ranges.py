@@ -8,9 +8,11 @@ from typing import Any
 import duckdb
 import pytest
 
+from lapwing.engines import public_values
 from lapwing.errors import Refused
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Span, Type
+from lapwing.plan import date_ranges
 from lapwing.plan.domain import MOST_TRIED, domain_of
 from lapwing.plan.plan import make_plan
 from lapwing.plan.question import Question
@@ -192,6 +194,22 @@ def test_only_so_many_conditions_on_a_date_are_looked_at() -> None:
     assert keys("day", ends + more, of) in (None, keys("day", ends, of))
     others = "".join(f" AND seen > TIMESTAMP '2023-01-01 00:00:{i}'" for i in range(10, 40))
     assert keys("day", ends + others, of) == keys("day", ends, of)
+
+
+def test_a_constant_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refused question is read many times and costs nothing; each computed constant takes milliseconds."""
+    computed: list[Any] = []
+
+    def calculate(expressions: Any, *facts: Any) -> Any:
+        computed.extend(expressions)
+        return public_values.calculate(expressions, *facts)
+
+    date_ranges._constant.cache_clear()
+    monkeypatch.setattr(date_ranges, "calculate", calculate)
+    asked = question("day", "day >= DATE '2024-01-01' + INTERVAL 1 DAY AND day < DATE '2024-01-01' + INTERVAL 3 DAY")
+    first = [domain_of(asked.keys[0], table(None, None), asked.where) for _ in range(5)]
+    assert first == [(date(2024, 1, 2), date(2024, 1, 3))] * 5
+    assert len(computed) == 2
 
 
 def test_where_changes_no_key_that_is_public_without_it() -> None:

@@ -322,6 +322,9 @@ def _relation(connection: duckdb.DuckDBPyConnection, number: int, source: LocalS
     match source:
         case Parquet(files=files):
             patterns = [quote(pattern_of(path, connection)) for path in files]
+            if len({(state.st_dev, state.st_ino) for state in (path.stat() for path in files)}) < len(files):
+                # where rows are units, each row of the file would be two of them
+                raise Misconfigured("a file of one table is named twice, or linked to another. Name each file once.")
             check_names(_parquet_names(connection, patterns[0]))
             end = "hive_partitioning = false)"
             described = {tuple(_describe(connection, f"read_parquet({own}, {end}").values()) for own in patterns[1:]}

@@ -18,7 +18,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 from lapwing.engines.public_values import calculate
 from lapwing.expressions.expression import Call, Column, Expression, Literal, walk
@@ -123,13 +125,20 @@ def _compared(part: Expression, function: Expression, name: str, others: Sequenc
     leaves = (leaf for other in others for leaf in walk(other))
     if not (daily or function == part) or not all(isinstance(leaf, Call | Literal) for leaf in leaves):
         return
-    found = (o.value if isinstance(o, Literal) else calculate([o], {}, {}, 1, whole)[0].to_pylist()[0] for o in others)
-    values = [value for value in found if value is not None]
+    values = [value for value in map(_constant, others) if value is not None]
     with suppress(OverflowError, ValueError, TypeError):  # no value, or a year that is not from 1 to 9999
-        days = [value if isinstance(value, date) else date(value, 1, 1) for value in values]  # type: ignore[arg-type]
+        days = [value if isinstance(value, date) else date(value, 1, 1) for value in values]
         first, last = min(days), max(days).replace(month=12, day=31) if isinstance(values[0], int) else max(days)
         if daily and part.type is Type.TIMESTAMP:
             first, last = datetime.combine(first, time.min), datetime.combine(last, time.max)
         step = timedelta(days=1) if part.type is Type.DATE else _TICK
         low = {"=": first, ">=": first, ">": last + step}.get(name)
         yield low, {"=": last, "<=": last, "<": first - step}.get(name)
+
+
+@lru_cache(maxsize=1024)
+def _constant(expression: Expression) -> Any:
+    """The value of an expression without columns. It is remembered: one question needs it many times."""
+    if isinstance(expression, Literal):
+        return expression.value
+    return calculate([expression], {}, {}, 1, whole)[0].to_pylist()[0]

@@ -23,7 +23,7 @@ from lapwing.privacy.budget import Cost
 from lapwing.terms import (
     TERMS,
     BatchTerms,
-    Bounds,
+    ColumnBounds,
     DistributionTerms,
     MarginalsTerms,
     Params,
@@ -53,8 +53,8 @@ Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
 
 _BOUNDS = dict[ColumnName, tuple[DecimalNumber, DecimalNumber]]
 _TYPES: dict[Any, Any] = {
-    Bounds | None: _BOUNDS | None,
-    Literal["auto"] | Bounds | None: Literal["auto"] | _BOUNDS | None,
+    ColumnBounds | None: _BOUNDS | None,
+    Literal["auto"] | ColumnBounds | None: Literal["auto"] | _BOUNDS | None,
     Number | None: DecimalNumber | None,
     Number: DecimalNumber,
     Within | None: DecimalNumber | dict[ColumnName, DecimalNumber] | None,

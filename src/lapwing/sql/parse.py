@@ -11,6 +11,7 @@ import math
 import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -107,16 +108,18 @@ def bind_parameters(questions: Sequence[Any], params: Any) -> tuple[BoundText, .
 
 def _constant(name: str, value: Any) -> exp.Expr:
     """A value as it would be written."""
-    match value:
-        case None | bool() | str() | date():
-            return literal(value)
-        case numbers.Integral():
-            return exp.Literal.number(int(value))
-        case Decimal() | numbers.Real() if math.isfinite(value):
-            return exp.Literal.number(str(value) if isinstance(value, Decimal) else repr(float(value)))
-        case _:
-            why = f"a value of type {type(value).__name__} is no constant of SQL."
-            refuse("wrong-type", f"`${name}`", why, "Pass a finite number, text, a bool, a date, a datetime or None.")
+    with suppress(ValueError, OverflowError):  # a number without a value, or of thousands of digits
+        match value:
+            case str():
+                return literal(str.__str__(value))  # of an Enum its value, not its name
+            case None | bool() | date():
+                return literal(value)
+            case numbers.Integral():
+                return exp.Literal.number(int(value))
+            case Decimal() | numbers.Real() if math.isfinite(value):
+                return exp.Literal.number(str(value) if isinstance(value, Decimal) else repr(float(value)))
+    why = f"a value of type {type(value).__name__} is no constant of SQL."
+    refuse("wrong-type", f"`${name}`", why, "Pass a finite number, text, a bool, a date, a datetime or None.")
 
 
 def parse(text: Sql) -> exp.Expr:
