@@ -37,7 +37,11 @@ def plan(
     asked = list(_statements(questions))
     sizes = [read_number(size, "budget") for size in budgets or _SIZES]
     table = {str(size): _errors(settings, asked, size, units) for size in sizes}
-    lines = [f"Each of {len(asked)} questions takes {1 / len(asked):.0%} of the budget.", ""]
+    whole = "The question takes the whole budget."
+    lines = [
+        whole if len(asked) == 1 else f"Each of {len(asked)} questions takes {1 / len(asked):.0%} of the budget.",
+        "",
+    ]
     for i, question in enumerate(asked):
         lines.append(" ".join(question.split()))
         lines += [f"  epsilon = {size:>4}: {said[i]}" for size, said in table.items()]
