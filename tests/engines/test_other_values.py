@@ -12,12 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lapwing.curator.policy import limits_of
 
 import lapwing as lw
 from lapwing.curator.fit import facts_of
+from lapwing.curator.private_data import declaration
 from lapwing.curator.settings import read_settings
 from lapwing.engines.dialect import MANY
+from lapwing.engines.engine import Origin
 from lapwing.errors import Misconfigured
 from lapwing.expressions.table import Catalog, Field, Table
 from lapwing.expressions.types import Type
@@ -90,6 +91,36 @@ def test_the_column_reads_so_in_every_part_of_a_question(host: Host, condition: 
     engine = host.engine([(table, arrow(rows))])
     ((count,),) = exact_cells(engine, planned(f"SELECT COUNT(*) AS n FROM t WHERE {condition}", table)).cells
     assert count.tolist() == [sum(meaning(read_as(text, table)) for _, text, _ in rows)]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("s = 'A'", True),
+        ("'A' <> s", True),
+        ("s IN ('a', 'A')", True),
+        ("NOT (x > 1 AND s = 'A')", True),
+        ("s = 'a'", False),
+        ("s IN ('a', 'OTHER')", False),
+        ("s IS NULL", False),
+        ("x = 7", False),
+    ],
+)
+def test_a_comparison_that_never_holds_is_noted(where: str, said: bool) -> None:
+    note = "`s` is compared with a text that is not declared. Such texts are read as 'OTHER', so no row has it."
+    filtered = f"SELECT COUNT(*) FILTER (WHERE {where}) AS n FROM t"
+    for question in (f"SELECT COUNT(*) AS n FROM t WHERE {where}", filtered):
+        assert (note in planned(question, make_table()).outline.notes) is said
+
+
+def test_the_note_is_shown_below_the_answer() -> None:
+    frame = pd.DataFrame({"u": range(50), "s": ["a", "b"] * 25})
+    budget = lw.Budget(epsilon=1)
+    curator = lw.open(
+        frame, name="t", unit="u", rows_per_unit=1, values={"s": ["a", lw.OTHER]}, budget=budget, ledger=":memory:"
+    )
+    shown = str(curator.sql("SELECT COUNT(*) AS n FROM t WHERE s = 'b'", epsilon=0.5))
+    assert "compared with a text that is not declared" in shown
 
 
 QUESTIONS = [
@@ -175,8 +206,9 @@ def test_it_is_part_of_what_an_answer_is_stored_under() -> None:
         "t", (plain.fields[0], Field("s", Type.TEXT, values=plain.fields[1].values), plain.fields[2]), "u", 3, 2
     )
     assert len({facts(with_other), facts(plain), facts(make_table(DECLARED[:3]))}) == 3
-    assert limits_of(with_other)["columns"]["s"]["other"] is True
-    assert "other" not in limits_of(plain)["columns"]["s"]
+    noted, unnoted = (declaration(table, Origin(b"", None)).limits["columns"]["s"] for table in (with_other, plain))
+    assert noted["other"] is True
+    assert "other" not in unnoted
 
 
 def test_a_settings_file_declares_it(tmp_path: Path) -> None:
