@@ -44,7 +44,11 @@ def plan(
     ]
     for i, question in enumerate(asked):
         lines.append(" ".join(question.split()))
-        lines += [f"  epsilon = {size:>4}: {said[i]}" for size, said in table.items()]
+        said = {size: errors[i] for size, errors in table.items()}
+        if len(texts := set(said.values())) == 1 and (text := texts.pop()).startswith("refused: "):
+            lines.append(f"  {text}")
+        else:
+            lines += [f"  epsilon = {size:>4}: {text}" for size, text in said.items()]
     lines += ["", "A budget is fixed when the ledger is created. Choose the smallest that answers your questions."]
     result = {"questions": asked, "errors": table, "units": units}
     show(result, as_json, "\n".join(lines))
