@@ -77,7 +77,12 @@ class _Hints(set[str]):
     """Hints that were given, and the bounds of dates."""
 
     def __init__(self, days: tuple[str, str] | None) -> None:
-        read_bounds(days, Type.DATE)
+        try:
+            read_bounds(days, Type.DATE)
+        except Misconfigured:
+            raise Misconfigured(
+                "`--since` and `--until` must be two dates, the earlier first: --since 2023-01-01 --until 2024-12-31."
+            ) from None
         self.bounds = f", bounds = [{', '.join(map(quote_toml, days))}]" if days else ""
 
     def once(self, hint: str) -> str:
