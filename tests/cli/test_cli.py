@@ -541,6 +541,29 @@ def test_the_doctor_says_that_lines_of_a_csv_file_are_left_out(run: Any) -> None
     assert "left out" not in run("doctor", "--file", "t.toml").out
 
 
+def test_the_draft_marks_dates_for_review(run: Any) -> None:
+    Path("t.csv").write_text("p,born,day\n1,31.12.1970,2024-05-13\n2,30.11.1971,2024-05-14\n")
+    days = ("--since", "2024-01-01", "--until", "2024-12-31")
+    assert run("init", "t.csv", "--unit", "p", "--epsilon", "1", "--file", "a.toml", *days).code == 0
+    drafted = Path("a.toml").read_text()
+    assert "only dates written as 2024-12-31 are read" in drafted.lower()
+    assert '"born" = { type = "text" }' in drafted
+    Path("t.csv").write_text("p,born\n1,1970-12-31\n")
+    assert run("init", "t.csv", "--unit", "p", "--epsilon", "1", "--file", "b.toml", *days).code == 0
+    assert "# REVIEW dates: --since and --until" in Path("b.toml").read_text()
+
+
+@pytest.mark.parametrize("days", [("2024-12-31", "2024-01-01"), ("01.01.2024", "31.12.2024")])
+def test_the_draft_names_the_options_of_wrong_days(run: Any, days: tuple[str, str]) -> None:
+    Path("t.csv").write_text("p,day\n1,2024-05-13\n")
+    refused = run(
+        "init", "t.csv", "--unit", "p", "--epsilon", "1", "--file", "a.toml", "--since", days[0], "--until", days[1]
+    )
+    assert refused.code == 2
+    assert "`--since` and `--until` must be two dates" in refused.err
+    assert not Path("a.toml").exists()
+
+
 def test_the_draft_says_where_types_come_from(run: Any) -> None:
     Path("t.csv").write_text("p\n1\n")
     for data, guessed in (("t.csv", True), ("visits.parquet", False)):

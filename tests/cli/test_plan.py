@@ -58,9 +58,14 @@ def test_its_errors_are_those_of_a_curator_with_that_budget(folder: Path) -> Non
 
 def test_a_question_that_is_refused_says_so_beside_the_others(folder: Path) -> None:
     (folder / "q.sql").write_text("SELECT COUNT(*) FROM v; SELECT * FROM v", encoding="utf-8")
-    found = lapwing(folder, "plan", "q.sql", "--budget", "1")
-    assert "COUNT(*) within" in found.stdout
-    assert "refused:" in found.stdout
+    found = lapwing(folder, "plan", "q.sql", "--budget", "1", "--budget", "2")
+    assert found.stdout.count("COUNT(*) within") == 2
+    assert found.stdout.count("refused:") == 1
+
+
+def test_one_question_takes_the_whole_budget(folder: Path) -> None:
+    (folder / "q.sql").write_text("SELECT COUNT(*) FROM v", encoding="utf-8")
+    assert lapwing(folder, "plan", "q.sql").stdout.startswith("The question takes the whole budget.\n")
 
 
 @pytest.mark.parametrize("text", ["", " ;; ", "-- nothing"])

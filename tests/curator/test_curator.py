@@ -332,6 +332,8 @@ def test_unknown_data_are_named() -> None:
         open_data({"a": 1}, unit=None, budget=Budget(epsilon=1))
     with pytest.raises(Misconfigured, match="unsupported extension"):
         open_data("data.sav", unit=None, budget=Budget(epsilon=1))
+    with pytest.raises(Misconfigured, match="`visits` is no folder here, and has no extension"):
+        open_data("visits", unit=None, budget=Budget(epsilon=1))
     with pytest.raises(Misconfigured, match="cannot be"):
         open_data("nowhere.parquet", unit=None, budget=Budget(epsilon=1))
 

@@ -84,6 +84,20 @@ def test_the_counts_are_exact(seed: int, tmp_path: Path) -> None:
     assert all(isinstance(fact, Fact) and 0 <= fact.misfits <= fact.of for fact in facts)
 
 
+def test_lines_that_are_dropped_are_counted(tmp_path: Path) -> None:
+    settings = read_settings(written(tmp_path, [("a", "F", "1", "1")]))
+    with (tmp_path / "v.csv").open("ab") as file:
+        file.write(b"M\xfcller,F,1,1\na,F,1,1,1,1\n")
+    (fact,) = [fact for fact in facts_of(settings) if fact.counted == "lines"]
+    assert (fact.misfits, fact.of) == (2, 3)
+    assert str(fact).startswith("v: 2 of 3 lines (67 %) are dropped: they are not in utf-8, or have too many fields")
+
+
+@pytest.mark.parametrize(("part", "shown"), [(1, "0.05"), (1990, "99"), (1999, "99"), (2000, "100")])
+def test_the_share_is_100_only_for_all(part: int, shown: str) -> None:
+    assert f"({shown} %)" in str(Fact("v", None, "are here", part, 2000, "rows"))
+
+
 def lapwing(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lapwing", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -234,6 +234,19 @@ def test_a_dialect_is_found_in_the_first_line_and_in_no_row(
         assert find_facts(declared(path)).facts == facts
 
 
+def test_dates_that_are_not_read_are_guessed_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a;b;c\n" + b"31.12.2024;31.12.2024 10:00:00;7\n" * 3)
+    types = stored_types(declared(path, delimiter=";"), guess=True)
+    assert types == {"a": Type.TEXT, "b": Type.TEXT, "c": Type.INTEGER}
+    assert list(types.unread_dates) == ["a", "b"]
+    for line in (b"2024-12-31;2024-12-31 10:00:00;\n", b"2024/12/31;2024-12-31T10:00:00;\n"):
+        path.write_bytes(b"a;b;c\n" + line * 3)
+        types = stored_types(declared(path, delimiter=";"), guess=True)
+        assert types == {"a": Type.DATE, "b": Type.TIMESTAMP, "c": Type.TEXT}
+        assert list(types.unread_dates) == []
+
+
 def test_types_are_guessed_in_the_declared_dialect(tmp_path: Path) -> None:
     path = write_german(tmp_path / "t.csv")
     path.write_bytes(path.read_bytes().replace(b"1.5;", b"1,5;"))

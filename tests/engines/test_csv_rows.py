@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lapwing.engines import csv_rows as lines
-from lapwing.engines.csv_rows import csv_schema, drops_rows, read_csv_rows
+from lapwing.engines.csv_rows import csv_schema, dropped_rows, drops_rows, read_csv_rows
 from lapwing.engines.source import file_source
 from lapwing.errors import Misconfigured
 
@@ -169,3 +169,5 @@ def test_whether_a_line_is_dropped_is_told(tmp_path: Path, line: bytes, dropped:
     path = tmp_path / "t.csv"
     path.write_bytes(HEADER + b"4,5,6\n" + line + b"\n7,8,9\n")
     assert drops_rows(file_source(path)) is dropped
+    filled = line not in (b"", b"\r")
+    assert dropped_rows(file_source(path)) == (int(dropped), 2 + filled)

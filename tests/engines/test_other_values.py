@@ -93,6 +93,36 @@ def test_the_column_reads_so_in_every_part_of_a_question(host: Host, condition: 
     assert count.tolist() == [sum(meaning(read_as(text, table)) for _, text, _ in rows)]
 
 
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("s = 'A'", True),
+        ("'A' <> s", True),
+        ("s IN ('a', 'A')", True),
+        ("NOT (x > 1 AND s = 'A')", True),
+        ("s = 'a'", False),
+        ("s IN ('a', 'OTHER')", False),
+        ("s IS NULL", False),
+        ("x = 7", False),
+    ],
+)
+def test_a_comparison_that_never_holds_is_noted(where: str, said: bool) -> None:
+    note = "`s` is compared with a text that is not declared. Such texts are read as 'OTHER', so no row has it."
+    filtered = f"SELECT COUNT(*) FILTER (WHERE {where}) AS n FROM t"
+    for question in (f"SELECT COUNT(*) AS n FROM t WHERE {where}", filtered):
+        assert (note in planned(question, make_table()).outline.notes) is said
+
+
+def test_the_note_is_shown_below_the_answer() -> None:
+    frame = pd.DataFrame({"u": range(50), "s": ["a", "b"] * 25})
+    budget = lw.Budget(epsilon=1)
+    curator = lw.open(
+        frame, name="t", unit="u", rows_per_unit=1, values={"s": ["a", lw.OTHER]}, budget=budget, ledger=":memory:"
+    )
+    shown = str(curator.sql("SELECT COUNT(*) AS n FROM t WHERE s = 'b'", epsilon=0.5))
+    assert "compared with a text that is not declared" in shown
+
+
 QUESTIONS = [
     "SELECT s, COUNT(*) AS n FROM t GROUP BY s",
     "SELECT s, SUM(x) AS n FROM t GROUP BY s",

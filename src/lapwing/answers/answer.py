@@ -147,7 +147,7 @@ class Release(AnyRelease):
         results = "; ".join(result.words for result in self.found)
         clipped = f"Found privately: {results}. {_NOT_COVERED}" if results else ""
         cut = "" if self.check is None else cut_note(self.plan.question, self.check, self.confidence)
-        return (*self._made_up(), *filter(None, [clipped, cut]))
+        return (*self._made_up(), *self.plan.outline.never_equal, *filter(None, [clipped, cut]))
 
     def _made_up(self) -> tuple[str, ...]:
         return (MADE_UP,) if self.plan.table.made_up else ()

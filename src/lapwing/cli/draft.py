@@ -77,7 +77,12 @@ class _Hints(set[str]):
     """Hints that were given, and the bounds of dates."""
 
     def __init__(self, days: tuple[str, str] | None) -> None:
-        read_bounds(days, Type.DATE)
+        try:
+            read_bounds(days, Type.DATE)
+        except Misconfigured:
+            raise Misconfigured(
+                "`--since` and `--until` must be two dates, the earlier first: --since 2023-01-01 --until 2024-12-31."
+            ) from None
         self.bounds = f", bounds = [{', '.join(map(quote_toml, days))}]" if days else ""
 
     def once(self, hint: str) -> str:
@@ -147,7 +152,8 @@ def _column(name: str, types: StoredTypes, is_unit: bool, hints: _Hints, *, gues
     hint = "" if is_unit else "".join(map(hints.once, _hints(kind, zoned=zoned, guessed=guessed)))
     zone = ', zone = "UTC"' if zoned and not guessed else ""
     dated = kind in DATES and not is_unit
-    hint += hints.once(_DATES) if dated and not hints.bounds else ""
+    hint += hints.once(_DAYS if hints.bounds else _DATES) if dated else ""
+    hint += hints.once(_UNREAD) if name in types.unread_dates else ""
     values = ", values = [false, true]" if kind is Type.BOOLEAN and not is_unit else ""
     return f'{hint}{quote_toml(name)} = {{ type = "{kind.value}"{zone}{values}{hints.bounds if dated else ""} }}\n'
 
@@ -177,6 +183,9 @@ _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
 # edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""
 _DATES = '# REVIEW dates: bounds = ["2023-01-01", "2024-12-31"] inside the braces allows GROUP BY month, day or year.'
+_DAYS = "# REVIEW dates: --since and --until are the bounds of all of them; dates of birth need their own."
+_UNREAD = """\
+# REVIEW: dates such as 31.12.2024 are text here. Only dates written as 2024-12-31 are read: write the file that way."""
 _WRITTEN = "# REVIEW: as the first line looks. Rows may need encoding, decimal, quote or null too."
 _TIMES = """\
 # REVIEW times: zone = "UTC", or "Europe/Oslo", inside the braces says in which zone they are; UTC allows

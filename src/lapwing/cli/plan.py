@@ -37,10 +37,18 @@ def plan(
     asked = list(_statements(questions))
     sizes = [read_number(size, "budget") for size in budgets or _SIZES]
     table = {str(size): _errors(settings, asked, size, units) for size in sizes}
-    lines = [f"Each of {len(asked)} questions takes {1 / len(asked):.0%} of the budget.", ""]
+    whole = "The question takes the whole budget."
+    lines = [
+        whole if len(asked) == 1 else f"Each of {len(asked)} questions takes {1 / len(asked):.0%} of the budget.",
+        "",
+    ]
     for i, question in enumerate(asked):
         lines.append(" ".join(question.split()))
-        lines += [f"  epsilon = {size:>4}: {said[i]}" for size, said in table.items()]
+        said = {size: errors[i] for size, errors in table.items()}
+        if len(texts := set(said.values())) == 1 and (text := texts.pop()).startswith("refused: "):
+            lines.append(f"  {text}")
+        else:
+            lines += [f"  epsilon = {size:>4}: {text}" for size, text in said.items()]
     lines += ["", "A budget is fixed when the ledger is created. Choose the smallest that answers your questions."]
     result = {"questions": asked, "errors": table, "units": units}
     show(result, as_json, "\n".join(lines))

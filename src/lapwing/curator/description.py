@@ -59,8 +59,10 @@ def _about(table: Table) -> Iterator[str]:
     else:
         yield f"protects all rows of one `{label(table.unit)}`"
         rows, groups = table.rows_per_unit, table.groups_per_unit
-        yield _limit(table, Limit.ROWS, rows, "rows of a unit count in a group", "COUNT(*) and SUM need it")
-        yield _limit(table, Limit.GROUPS, groups, "groups for each unit", "a unit counts in every group")
+        counts = "row of a unit counts" if rows == 1 else "rows of a unit count"
+        yield _limit(table, Limit.ROWS, rows, f"{counts} in a group", "COUNT(*) and SUM need it")
+        each = f"group{'' if groups == 1 else 's'} for each unit"
+        yield _limit(table, Limit.GROUPS, groups, each, "a unit counts in every group")
         for name, most in (("rows", table.most_rows), ("groups", table.most_groups)):
             yield from [] if most is None else [f"for {name}, up to {most:,} may be chosen"]
 

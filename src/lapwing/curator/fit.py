@@ -14,8 +14,9 @@ from sqlglot import exp
 
 from lapwing.curator.settings import Settings
 from lapwing.engines.backends import open_engine
+from lapwing.engines.csv_rows import dropped_rows
 from lapwing.engines.engine import Engine
-from lapwing.engines.source import LocalSource, Source
+from lapwing.engines.source import Csv, LocalSource, Source
 from lapwing.expressions.expression import Column
 from lapwing.expressions.forms import Listed
 from lapwing.expressions.table import UNIT_ID, Field, Table
@@ -38,7 +39,7 @@ class Fact:
     misfits: int
     of: int
     counted: str
-    """What is counted: rows, units or values."""
+    """What is counted: rows, units, values, or lines of a CSV file."""
     advice: str = ""
     """What to declare, in words that say nothing about the rows."""
 
@@ -48,9 +49,15 @@ class Fact:
 
     def __str__(self) -> str:
         where = self.table if self.column is None else f"{self.table}.{self.column}"
-        share = f" ({100 * self.misfits / self.of:.2g} %)" if self.misfits else ""
+        share = f" ({_percent(self.misfits, self.of)} %)" if self.misfits else ""
         advice = f" {self.advice}" if self.misfits and self.advice else ""
         return f"{where}: {self.misfits:,} of {self.of:,} {self.counted}{share} {self.fact}.{advice}"
+
+
+def _percent(part: int, whole: int) -> str:
+    """Two digits, and 100 only for all."""
+    share = 100 * part / whole
+    return f"{min(share, 99 + (part == whole)):.0f}" if share >= 99 else f"{share:.2g}"
 
 
 def record_look(ledger: Ledger, who: str) -> None:
@@ -65,7 +72,16 @@ def facts_of(settings: Settings) -> list[Fact]:
         facts = [fact for table, _ in settings.tables for fact in _Table(engine, table, settings.public).facts()]
     finally:
         engine.close()
+    facts += [_lines(table, data) for table, data in settings.tables if isinstance(data, Csv)]
     return facts + [fact for table, data in settings.tables for fact in _types(table, data, settings.memory)]
+
+
+def _lines(table: Table, source: Csv) -> Fact:
+    """Lines of a CSV file that are no rows."""
+    dropped, lines = dropped_rows(source)
+    what = f"are dropped: they are not in {source.encoding}, or have too many fields or a broken quotation"
+    advice = 'Declare another encoding, such as csv = { encoding = "windows-1252" }, or save the table as Parquet.'
+    return Fact(table.name, None, what, dropped, lines, "lines", advice)
 
 
 class _Table:

@@ -63,9 +63,22 @@ def read_csv_rows(source: Csv, block: int = _BLOCK) -> Iterator[pa.Table]:
 
 def drops_rows(source: Csv) -> bool:
     """True if any line is dropped. For the steward only: it depends on the rows."""
+    return any(kept < lines for kept, lines in _kept(source))
+
+
+def dropped_rows(source: Csv) -> tuple[int, int]:
+    """How many lines are dropped, and how many there are. For the steward only, too."""
+    counts = list(_kept(source))
+    lines = sum(lines for _, lines in counts)
+    return lines - sum(kept for kept, _ in counts), lines
+
+
+def _kept(source: Csv) -> Iterator[tuple[int, int]]:
+    """How many lines of each block are rows, and how many it has."""
     schema = csv_schema(source)
-    blocks = (_Block(part, source) for part in _blocks(source, _BLOCK))
-    return any(sum(table.num_rows for table in block.tables(schema)) < block.filled.sum() for block in blocks)
+    for part in _blocks(source, _BLOCK):
+        block = _Block(part, source)
+        yield sum(table.num_rows for table in block.tables(schema)), int(block.filled.sum())
 
 
 def csv_schema(source: Csv) -> pa.Schema:

@@ -284,25 +284,42 @@ def stored_types(source: Source, *, guess: bool = False) -> StoredTypes:
             column.name: column.type
             for column in _describe(connection, _relation(connection, 0, local(source))).values()
         }
+        unread: list[str] = []
         if guess and isinstance(source, Csv):
             with suppress(duckdb.Error):  # a file on which the guess fails is all text
-                guessed = _describe(connection, _guessing(source, pattern_of(source.path, connection)))
-                stored |= dict(zip(stored, (column.type for column in guessed.values()), strict=False))
+                pattern = pattern_of(source.path, connection)
+                guessed = _describe(connection, _guessing(source, pattern))
+                kept = dict(zip(stored, (column.type for column in guessed.values()), strict=False))
+                unread = _unread_dates(connection, _guessing(source, pattern, texts=True), kept)
+                stored |= {name: kind for name, kind in kept.items() if name not in unread}
     kinds = {name: _type_of(kind) for name, kind in stored.items()}
     zoned = (name for name, kind in stored.items() if kind in _ZONED)
     types = StoredTypes({name: kind for name, kind in kinds.items() if kind is not None}, zoned)
     types.left_out = {name: stored[name] for name, kind in kinds.items() if kind is None}
+    types.unread_dates = unread
     return types
 
 
-def _guessing(source: Csv, pattern: str) -> str:
-    """DuckDB's reader, which guesses types from the first rows; to it, all encodings of one byte are the same."""
+def _unread_dates(connection: duckdb.DuckDBPyConnection, texts: str, guessed: Mapping[str, str]) -> list[str]:
+    """Columns guessed as dates or times of which no cast reads any of the first rows, such as 31.12.2024."""
+    dated = [name for name, kind in guessed.items() if _type_of(kind) in (Type.DATE, Type.TIMESTAMP)]
+    if not dated:
+        return []
+    counts = ", ".join(f"COUNT(TRY_CAST({identifier(name)} AS {guessed[name]}))" for name in dated)
+    (row,) = run(connection, f"SELECT {counts} FROM (SELECT * FROM {texts} LIMIT 2048)")
+    return [name for name, count in zip(dated, row, strict=True) if count == 0]
+
+
+def _guessing(source: Csv, pattern: str, *, texts: bool = False) -> str:
+    """DuckDB's reader, which guesses types from the first rows, or reads `texts`; to it, all encodings of one byte are
+    the same."""
     facts = {"delim": source.delimiter, "quote": source.quote, "decimal_separator": source.decimal}
     encoding = "utf-8" if source.encoding == "utf-8" else "latin-1"
     facts |= {"encoding": encoding, "compression": COMPRESSED.get(source.path.suffix.lower(), "none")}
     said = ", ".join(f"{name} = {quote(fact)}" for name, fact in facts.items())
     nulls = ", ".join(map(quote, ("", *source.null)))
     loose = "null_padding = true, ignore_errors = true, strict_mode = false, hive_partitioning = false"
+    loose += ", all_varchar = true" if texts else ""
     return f"read_csv({quote(pattern)}, header = true, {said}, nullstr = [{nulls}], {loose})"
 
 

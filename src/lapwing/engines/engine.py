@@ -29,6 +29,8 @@ class StoredTypes(dict[str, Type]):
     """Columns with a time zone: their timestamps are read in UTC."""
     left_out: Mapping[str, str] = MappingProxyType({})
     """The stored type of each column whose type is not supported."""
+    unread_dates: Collection[str] = ()
+    """Columns of a CSV file whose dates are not written as they are read, so that they are texts."""
 
     def __init__(self, types: Mapping[str, Type], zoned: Iterable[str]) -> None:
         super().__init__(types)

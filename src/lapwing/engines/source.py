@@ -242,6 +242,11 @@ def file_source(path: Path, table: str | None = None) -> LocalSource:
                 f"frame = pandas.read_{reader}({str(path)!r}{lines})\n"
                 f"frame.to_parquet({str(path.with_suffix('.parquet'))!r})"
             )
+        case "":
+            raise Misconfigured(
+                f"`{path.name or path}` is no folder here, and has no extension. Use a folder of Parquet files, or a "
+                ".parquet, .csv or .duckdb file."
+            )
         case other:
             raise Misconfigured(
                 f"`{path.name or path}` has the unsupported extension `{other}`. Use a .parquet, .csv or .duckdb file."

@@ -21,7 +21,7 @@ from functools import cached_property, reduce
 from operator import add
 
 from lapwing.errors import Code, Misconfigured
-from lapwing.expressions.expression import Call, Column, Expression, Slot, walk
+from lapwing.expressions.expression import Call, Column, Expression, Literal, Slot, walk
 from lapwing.expressions.identity import Identity, domain_facts
 from lapwing.expressions.phrases import expression_text, name_text, units_text
 from lapwing.expressions.refusal import refuse
@@ -105,7 +105,20 @@ class Outline:
         left_out = (kind.left_out for kind in self.kinds if kind.left_out)
         limits = limit_notes(self.table, aggregates, groups, grouped=grouped, group=group)
         made_up = (MADE_UP,) if self.table.made_up else ()
-        return (*made_up, *left_out, *self.question.notes, *limits)
+        return (*made_up, *left_out, *self.question.notes, *self.never_equal, *limits)
+
+    @property
+    def never_equal(self) -> tuple[str, ...]:
+        """Which columns are compared with a text that none of their rows has, because it is read as OTHER."""
+        names = []
+        for call in (part for expression in self.question.below for part in walk(expression)):
+            if isinstance(call, Call) and call.operator.compares:
+                constants = {part.value for part in call.arguments if isinstance(part, Literal)} - {None}
+                columns = [part.name for part in call.arguments if isinstance(part, Column)]
+                fields = [self.table.field(name) for name in dict.fromkeys(columns)]
+                names += [f.name for f in fields if f.other and not constants <= set(f.values)]
+        said = "`{}` is compared with a text that is not declared. Such texts are read as 'OTHER', so no row has it."
+        return tuple(said.format(name) for name in dict.fromkeys(names))
 
     @property
     def undeclared(self) -> list[str]:
