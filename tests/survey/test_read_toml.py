@@ -67,7 +67,7 @@ MISTAKES = {
     "an unknown kind": (HEAD + YES_NO.replace("yes-no", "maybe"), "yes-no, two-coins, choice, several, number"),
     "options of yes or no": (HEAD + YES_NO + 'options = ["a"]\n', "`questions.q.options` is not a known key"),
     "no epsilon": (HEAD + YES_NO.replace("epsilon = 1\n", ""), "`questions.q.epsilon` is missing"),
-    "too much epsilon": (HEAD + YES_NO.replace("epsilon = 1", "epsilon = 40"), "between 0.000001 and 32"),
+    "too much epsilon": (HEAD + YES_NO.replace("epsilon = 1", "epsilon = 40"), "a report needs 1e-6 to 32"),
     "no options": (HEAD + YES_NO.replace("yes-no", "choice"), "`questions.q.options` is missing"),
     "one option": (HEAD + YES_NO.replace("yes-no", "choice") + 'options = ["a"]\n', "2 to 60"),
     "options in quotes": (HEAD + YES_NO.replace("yes-no", "choice") + 'options = "a"\n', "list of texts"),

@@ -375,7 +375,7 @@ def row_limit(table: Table, aggregate: Aggregate) -> int:
     """How many rows of a unit count in a group; refused if there is no limit."""
     if table.row_limit is None:
         why = "one unit may have any number of rows here, so one unit could change the answer by any amount."
-        instead = f"Ask for {units_text(table.unit)}, pass rows=10"
+        instead = f"Ask for {units_text(table.unit)}, or ask with rows=10"
         refuse("unbounded-rows", aggregate.words(), why, instead, f"rows_per_unit for `{table.name}`")
     return table.row_limit
 

@@ -393,7 +393,7 @@ def _groups_per_unit(table: Table, group_count: int | None) -> tuple[int, bool]:
         return 1, False
     if table.groups_per_unit is None and group_count is None:
         why = "one unit could be in any number of groups, and the groups are not public."
-        instead = "Pass groups=5, group by columns whose values are declared"
+        instead = "Group by columns whose values are declared, or ask with groups=5"
         refuse("unbounded-groups", "GROUP BY", why, instead, f"groups_per_unit for `{table.name}`")
     if group_count is None:
         return table.groups_per_unit or 1, True

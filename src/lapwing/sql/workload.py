@@ -83,5 +83,5 @@ def _groups(table: Table, cells: int) -> tuple[int, bool]:
         return 1, False
     if table.groups_per_unit is None:
         why, undeclared = "one unit could count in every cell.", f"groups_per_unit for `{table.name}`"
-        refuse("unbounded-groups", f"`{table.name}`", why, "Pass groups=1", undeclared)
+        refuse("unbounded-groups", f"`{table.name}`", why, "Ask with groups=1", undeclared)
     return min(cells, table.groups_per_unit), table.groups_per_unit < cells
