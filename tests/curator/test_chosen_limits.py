@@ -89,7 +89,7 @@ class TestMeaning:
         with opened(rows_per_unit=rows, groups_per_unit=None, budget=lw.Budget(epsilon=9, delta=1e-6)) as curator:
             with pytest.raises(Refused) as refused:
                 ask(curator)()
-            assert f"ass {line}" in refused.value.instead
+            assert f"sk with {line}" in refused.value.instead
             name, number = line.split("=")
             assert ask(curator)(**{name: int(number)}) is not None
 
