@@ -22,9 +22,28 @@ if TYPE_CHECKING:
     from support.postgres import PostgresServer
 
 
+SLOW_ON_SPARK = {
+    "test_neighbours_differ_by_no_more_than_the_plan_says",
+    "test_neighbours_of_joins_and_unions_differ_by_no_more_than_the_plan_says",
+    "test_neighbours_differ_by_no_more_than_the_plan_says_whatever_limits_are_chosen",
+    "test_a_connect_server_gives_the_same_cells",
+    "test_odd_values_in_compiled_queries_give_the_cells_of_duckdb",
+}
+"""What takes long in the JVM; DuckDB and PostgreSQL have the same in every run."""
+SLOW = {
+    "test_what_analysts_ask_runs[flights_curator]",
+    "test_the_estimate_sharpens_as_the_class_answers",
+    "test_estimates_from_a_real_browser_cover_the_truth",
+    "test_flights_by_plane_say_how_many_planes_were_cut",
+}
+"""What takes more than ten seconds, and repeats on more data or in a browser what others test."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests have no limit of time. Tests of Spark come first, so that one worker has them all."""
     for item in items:
+        if item.name in SLOW or (_is_of_spark(item) and getattr(item, "originalname", "") in SLOW_ON_SPARK):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") is not None:
             item.add_marker(pytest.mark.timeout(0))
         if _is_of_spark(item):  # pyspark leaves it to the garbage collector to close a socket
