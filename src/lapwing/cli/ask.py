@@ -14,11 +14,11 @@ from lapwing.cli.options import (
     ExplainOption,
     FileOption,
     JsonOption,
-    PreviewOption,
     check_formats,
     curator_at,
     read_number,
     read_terms,
+    take_output,
     takes_options,
 )
 from lapwing.cli.output import after_answer, check_picture, csv_of, echo, in_flags, show
@@ -68,91 +68,69 @@ def preview(
     _preview(_question(question, PreviewTerms, terms), file, as_json=as_json, explain=explain)
 
 
-@takes_options(AskBatchTerms)
+@takes_options(AskBatchTerms, output=True)
 def batch(
     questions: Annotated[list[str], typer.Argument(help="SELECT statements, one per argument.")],
     weights: Annotated[list[str] | None, typer.Option("--weight", help=TERMS["weights"].help)] = None,
-    only_preview: PreviewOption = False,
-    as_json: JsonOption = False,
-    as_csv: CsvOption = False,
-    explain: ExplainOption = False,
-    file: FileOption = DEFAULT,
-    **terms: Any,
+    **given: Any,
 ) -> None:
     """Answer several questions at one price, split to minimize the worst relative error."""
     from lapwing.curator.batch import read_batch
     from lapwing.curator.request import make_request
 
-    check_formats(as_json, as_csv)
+    output = take_output(given)
     asked = read_batch(questions, [read_number(text, "weight") for text in weights] if weights else None)
-    request = make_request(asked, read_terms(AskBatchTerms, terms))
-    _answer(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
+    request = make_request(asked, read_terms(AskBatchTerms, given))
+    _answer(request, **output)
 
 
-@takes_options(AskBatchTerms)
+@takes_options(AskBatchTerms, output=True, without=["weights"])
 def summary(
     table: Annotated[str | None, typer.Argument(help="The table, if there are several.")] = None,
-    weights: Annotated[str | None, typer.Option(hidden=True)] = None,
-    only_preview: PreviewOption = False,
-    as_json: JsonOption = False,
-    as_csv: CsvOption = False,
-    explain: ExplainOption = False,
-    file: FileOption = DEFAULT,
-    **terms: Any,
+    **given: Any,
 ) -> None:
     """Count rows, missing values and declared values, with means and quartiles, at one price."""
-    del weights
     from lapwing.curator.batch import read_batch
     from lapwing.curator.request import make_request
     from lapwing.curator.settings import read_settings
     from lapwing.curator.summary import summary_of
     from lapwing.expressions.table import Catalog
 
-    check_formats(as_json, as_csv)
-    catalog = Catalog(tuple(one for one, _ in read_settings(file).tables))
-    request = make_request(read_batch(summary_of(catalog, table), None), read_terms(AskBatchTerms, terms))
-    _answer(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
+    output = take_output(given)
+    catalog = Catalog(tuple(one for one, _ in read_settings(output["file"]).tables))
+    request = make_request(read_batch(summary_of(catalog, table), None), read_terms(AskBatchTerms, given))
+    _answer(request, **output)
 
 
-@takes_options(AskDistributionTerms)
+@takes_options(AskDistributionTerms, output=True)
 def distribution(
     column: Annotated[str, typer.Argument(help="A column with declared values or bounds.")],
-    only_preview: PreviewOption = False,
-    as_json: JsonOption = False,
-    as_csv: CsvOption = False,
-    explain: ExplainOption = False,
-    file: FileOption = DEFAULT,
-    **terms: Any,
+    **given: Any,
 ) -> None:
     """Count the rows in every range of a column, with its distribution function, at one price."""
     from lapwing.curator.request import DistributionRequest, cells_of, make_request
 
-    check_formats(as_json, as_csv)
-    named = read_terms(AskDistributionTerms, terms)
+    output = take_output(given)
+    named = read_terms(AskDistributionTerms, given)
     request = make_request(DistributionRequest(column, **cells_of(named)), named)
-    _answer(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
+    _answer(request, **output)
 
 
-@takes_options(AskMarginalsTerms)
+@takes_options(AskMarginalsTerms, output=True)
 def marginals(
     columns: Annotated[list[str], typer.Argument(help="Columns with declared values or bounds, one per argument.")],
     cells: Annotated[
         list[str] | None, typer.Option("--cells", help="Cells of a column with bounds, age=5; or one number for all.")
     ] = None,
-    only_preview: PreviewOption = False,
-    as_json: JsonOption = False,
-    as_csv: CsvOption = False,
-    explain: ExplainOption = False,
-    file: FileOption = DEFAULT,
-    **terms: Any,
+    **given: Any,
 ) -> None:
     """Count the rows over every set of up to N columns, consistent with each other, at one price."""
     from lapwing.curator.request import MarginalsRequest, cells_of, make_request
 
-    check_formats(as_json, as_csv)
-    named = read_terms(AskMarginalsTerms, terms)
+    output = take_output(given)
+    named = read_terms(AskMarginalsTerms, given)
     request = make_request(MarginalsRequest(columns, **cells_of(named), cells=_cells(cells or [])), named)
-    _answer(request, file, only_preview=only_preview, as_json=as_json, as_csv=as_csv, explain=explain)
+    _answer(request, **output)
 
 
 def _question(question: str, kind: Any, options: dict[str, Any]) -> Request:

@@ -104,7 +104,7 @@ def declared_source(source: FileSource, file: Path) -> str:
 def _public(source: FileSource, file: Path) -> str:
     types = stored_types(source, guess=True)
     others = ", ".join(f"{quote_toml(n)} = {quote_toml(t.value)}" for n, t in types.items() if t is not Type.TEXT)
-    guessed = f"{_GUESSED}\ntypes = {{ {others} }}\n" if others and isinstance(source, Csv) else ""
+    guessed = f"{GUESSED}\ntypes = {{ {others} }}\n" if others and isinstance(source, Csv) else ""
     return f"\n[public.{quote_toml(title_of(source))}]\n{declared_source(source, file)}{guessed}"
 
 
@@ -140,7 +140,7 @@ def _declared(title: str, where: str, unit: str, types: StoredTypes, hints: _Hin
         *([] if unit == ROW else [hints.once(_GROUPS) + "# groups_per_unit = 3\n"]),
         hints.once(_PROMISED if "\ntable = " in where else _VERSION) + 'version = "1"\n',
         f"\n[tables.{name}.columns]\n",
-        *([hints.once(_GUESSED)] if guessed else []),
+        *([hints.once(GUESSED)] if guessed else []),
         *(_column(column, types, column == unit, hints, guessed=guessed) for column in types),
         *(f"# {quote_toml(column)}: {kind}; cast it in a view\n" for column, kind in others),
     ]
@@ -178,7 +178,7 @@ _ROWS = "# REVIEW: how many rows of one unit count in one group; without it, COU
 _GROUPS = "# REVIEW: in how many groups one unit counts; without it, in all of them, which means more noise."
 _VERSION = "# Change this when the data change; changed data under an old version are not served."
 _PROMISED = "# REVIEW: change this whenever rows change; in a database nothing else notices it."
-_GUESSED = "# REVIEW: types were guessed from the first rows."
+GUESSED = "# REVIEW: types were guessed from the first rows."
 _NUMBERS = """\
 # REVIEW numbers: bounds = [low, high] inside the braces allows SUM, from public knowledge;
 # edges = [0, 18, 65] allows histograms: GROUP BY BUCKET(...)."""

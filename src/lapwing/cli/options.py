@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -33,19 +33,39 @@ ExplainOption = Annotated[bool, typer.Option("--explain", help="Also show how th
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show price and errors. Free.")]
 
 
-def takes_options(kind: Any) -> Callable[[_F], _F]:
-    """Makes an option of each term of a kind, after the arguments of a command that takes them as keywords."""
+OUTPUT: Mapping[str, tuple[Any, Any]] = {
+    "only_preview": (PreviewOption, False),
+    "as_json": (JsonOption, False),
+    "as_csv": (CsvOption, False),
+    "explain": (ExplainOption, False),
+    "file": (FileOption, DEFAULT),
+}
+"""How the answer to a request is printed: its options and their defaults."""
+
+
+def takes_options(kind: Any, *, output: bool = False, without: Collection[str] = ()) -> Callable[[_F], _F]:
+    """Makes an option of each term of a kind but these, after the arguments of a command that takes them as keywords;
+    with `output` those of OUTPUT too."""
 
     def decorate(command: _F) -> _F:
         signature, types = inspect.signature(command, eval_str=True), types_of(kind)
         written = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         first, *rest = (p.replace(kind=p.KEYWORD_ONLY) for p in written)
-        own = [first, *(_option(name, types[name]) for name in types if name not in signature.parameters), *rest]
+        own = [first, *(_option(n, types[n]) for n in types if n not in signature.parameters and n not in without)]
+        shown = OUTPUT.items() if output else ()
+        own += [*rest, *(first.replace(name=n, default=default, annotation=a) for n, (a, default) in shown)]
         command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in own}
         return command
 
     return decorate
+
+
+def take_output(given: dict[str, Any]) -> dict[str, Any]:
+    """Takes the options of OUTPUT from all that were given; raises Misconfigured for two formats at once."""
+    output = {name: given.pop(name) for name in OUTPUT}
+    check_formats(output["as_json"], output["as_csv"])
+    return output
 
 
 def _option(name: str, written: Any) -> inspect.Parameter:

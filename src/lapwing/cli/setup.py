@@ -1,6 +1,7 @@
 """What a steward declares first, asked column by column: in the terminal, or on a page (setup_page.py).
 
-Nothing is proposed from values: only names and types of columns are read.
+Only names and types of columns are read. The types of a CSV file are guessed from its first rows, as `init` does, and
+the file says so for review; nothing else is proposed from values.
 """
 
 from __future__ import annotations
@@ -8,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from lapwing.cli.draft import declared_source, quote_toml, source_of
+from lapwing.cli.draft import GUESSED, declared_source, quote_toml, source_of
 from lapwing.cli.options import read_number
 from lapwing.curator.settings import ROW
-from lapwing.engines.source import title_of
+from lapwing.engines.source import Csv, title_of
 from lapwing.errors import Misconfigured
 from lapwing.expressions.types import Type
-
-if TYPE_CHECKING:
-    pass
 
 LISTED = (Type.TEXT, Type.INTEGER)
 
@@ -59,7 +57,7 @@ class SetupFacts:
         for limit in ("rows_per_unit", "groups_per_unit"):
             given = getattr(self, limit)
             lines += [f"{limit} = {_whole(given, limit)}"] if given and self.unit != ROW else []
-        lines += ['version = "1"', "", f"[tables.{name}.columns]"]
+        lines += ['version = "1"', "", f"[tables.{name}.columns]", *([GUESSED] if isinstance(source, Csv) else [])]
         return "\n".join([*lines, *(_column(name, facts) for name, facts in self.columns.items()), ""])
 
 
@@ -105,10 +103,6 @@ def _whole(text: str, name: str) -> int:
     if not text.strip().isdigit():
         raise Misconfigured(f"`{name}` is {text!r}; it must be a whole number, such as 5.")
     return int(text)
-
-
-def _quoted(name: str) -> str:
-    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
 
 def facts_from(data: Path, told: Mapping[str, Any]) -> SetupFacts:

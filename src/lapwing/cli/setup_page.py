@@ -1,7 +1,7 @@
 """`lapwing init --browser`: the same facts on a page, on the steward's own machine.
 
 The server listens on loopback, its only address has a random part that is shown once in the terminal, and it ends when
-the file is written. A change is JSON from its own page. It reads names and types of columns, no values.
+the file is written. A change is JSON from its own page. Only names and types of columns are read (setup.py).
 """
 
 from __future__ import annotations

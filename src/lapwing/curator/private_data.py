@@ -1,4 +1,4 @@
-"""The private rows: the only door to the engine. What comes out of it is noisy, or one bit of a session.
+"""The private rows: the only door to the engine for answers. What comes out is noisy, or one bit of a session.
 
 Whatever reads rows takes two steps. The first, `prepare` or `prepare_probe`, comes before the charge: queries are
 written and parsed, noise is drawn, an answer is made from no rows. What fails here is a fault of ours and is free. It

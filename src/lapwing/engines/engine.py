@@ -1,7 +1,7 @@
 """What Lapwing requires of an engine. Its tables are declared when it is created, and do not change afterwards.
 
-Only curator/private_data.py runs queries on an engine. Everything that can fail without rows fails in `prepare`, which
-is called before the charge; `fetch` is called after it.
+Only curator/private_data.py runs queries on an engine for answers; curator/fit.py counts for the steward alone.
+Everything that can fail without rows fails in `prepare`, which is called before the charge; `fetch` comes after it.
 """
 
 from __future__ import annotations
